@@ -1,0 +1,1 @@
+"""The simulator: workload, scheduler, KV pool, cost of a step, replica. Sees no YAML files and no paths."""

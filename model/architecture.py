@@ -1,0 +1,96 @@
+"""What the simulator knows of a language model: the shapes of its layers, and what follows from them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Grouped-query attention (multi-head when `num_kv_heads == num_heads`). Sizes of the whole layer, before TP.
+
+    window: tokens that a query sees, None for all. The KV cache of a windowed layer keeps that many tokens.
+    """
+
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    window: int | None = None
+    qkv_bias: bool = False
+    output_bias: bool = False
+    qk_norm: bool = False
+
+
+@dataclass(frozen=True)
+class LatentAttention:
+    """Multi-head latent attention (DeepSeek). One latent of `kv_lora_rank + rope_head_dim` is cached for each token."""
+
+    num_heads: int
+    q_lora_rank: int | None
+    kv_lora_rank: int
+    rope_head_dim: int
+    nope_head_dim: int
+    v_head_dim: int
+
+
+@dataclass(frozen=True)
+class DenseMlp:
+    """Two matrices (up, down), or three when `gated`."""
+
+    intermediate_size: int
+    gated: bool = True
+    bias: bool = False
+
+
+@dataclass(frozen=True)
+class MoeMlp:
+    """Routed experts of which each token uses `experts_per_token`, plus experts that every token uses."""
+
+    num_experts: int
+    experts_per_token: int
+    expert_intermediate_size: int
+    shared_intermediate_size: int = 0
+    gated: bool = True
+    bias: bool = False
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One transformer block. Equal layers compare equal, so `Counter(layers)` groups them.
+
+    norms: vectors of `hidden_size` that the block's norms hold (2 for RMSNorm before attention and MLP).
+    """
+
+    attention: Attention | LatentAttention
+    mlp: DenseMlp | MoeMlp
+    norms: int = 2
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A decoder-only model. `layers` holds one entry a layer, in order.
+
+    max_model_len: tokens of context that the checkpoint allows. position_embeddings: rows of a learned position table
+    (0 with rotary embeddings). final_norms: vectors of `hidden_size` after the last layer.
+    """
+
+    key: str
+    name: str
+    hidden_size: int
+    vocab_size: int
+    tied_embeddings: bool
+    layers: tuple[Layer, ...]
+    max_model_len: int
+    position_embeddings: int = 0
+    final_norms: int = 1
+
+    @property
+    def num_layers(self) -> int:
+        return len(self.layers)
+
+    @cached_property
+    def layer_groups(self) -> tuple[tuple[Layer, int], ...]:
+        """Distinct layers with how often each occurs, in order of first appearance."""
+        return tuple(Counter(self.layers).items())

@@ -1,0 +1,1 @@
+"""servecast: which GPUs, how many and with which settings carry an LLM traffic within its latency limits."""

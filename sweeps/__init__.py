@@ -1,0 +1,1 @@
+"""Many simulations: grids, capacity search, comparison of GPUs."""
