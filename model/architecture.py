@@ -69,11 +69,41 @@ class Layer:
 
 
 @dataclass(frozen=True)
+class VisionEncoder:
+    """The image tower in front of a language model, as far as memory goes.
+
+    parameters: weights of tower and projector. item_tokens: prompt tokens of the largest image that the processor lets
+    through. item_values: pixel values of that image. table_bytes: tables that the tower builds on first use.
+    """
+
+    parameters: int
+    item_tokens: int
+    item_values: int
+    table_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """How a checkpoint stores its matrices. Embeddings and head stay 16 bit in any case.
+
+    dtype: fp8 | int8 | w4a16 | awq | gptq | nvfp4 | mxfp4. group_size: weights that share one scale, None: one scale an
+    output row. ignored: parts left at 16 bit, of {"attention", "mlp", "experts", "shared_experts"}.
+    kv_cache_dtype: "fp8" where the checkpoint brings scales for the KV cache.
+    """
+
+    dtype: str
+    group_size: int | None = None
+    ignored: frozenset[str] = frozenset()
+    kv_cache_dtype: str | None = None
+
+
+@dataclass(frozen=True)
 class Architecture:
     """A decoder-only model. `layers` holds one entry a layer, in order.
 
     max_model_len: tokens of context that the checkpoint allows. position_embeddings: rows of a learned position table
-    (0 with rotary embeddings). final_norms: vectors of `hidden_size` after the last layer.
+    (0 with rotary embeddings). final_norms: vectors of `hidden_size` after the last layer. rotary_rows: rows of all
+    cos/sin tables together, None for one table of `max_model_len` rows. quantization: None for a 16-bit checkpoint.
     """
 
     key: str
@@ -85,6 +115,9 @@ class Architecture:
     max_model_len: int
     position_embeddings: int = 0
     final_norms: int = 1
+    rotary_rows: int | None = None
+    vision: VisionEncoder | None = None
+    quantization: Quantization | None = None
 
     @property
     def num_layers(self) -> int:

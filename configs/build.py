@@ -1,0 +1,71 @@
+"""From a validated scenario to the parameters of its simulation: names looked up, files read, defaults of the model filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from servecast.configs.architectures import load_architecture
+
+from servecast.configs.origin import Origin
+from servecast.configs.scenario import Scenario, looks_like_path
+from servecast.configs.workloads import build_workload
+from servecast.hardware.engines import load_engine
+from servecast.hardware.errors import ConfigError
+from servecast.hardware.gpus import load_gpu
+from servecast.model.layout import ReplicaLayout, check_layout
+from servecast.model.scheduler import SchedulerParameters
+from servecast.model.simulation import SimulationParameters
+
+T = TypeVar("T")
+
+
+def build_simulation(scenario: Scenario) -> SimulationParameters:
+    """Everything that the simulation of `scenario` depends on. Raises ConfigError with file, line and key."""
+    origin = scenario.origin
+    architecture = _looked_up(origin, "model", scenario.model, load_architecture)
+    layout = ReplicaLayout(**scenario.replica.model_dump())
+    with _located(origin, "replica"):
+        check_layout(architecture, layout)
+    return SimulationParameters(
+        architecture=architecture,
+        gpu=_looked_up(origin, "gpu", scenario.gpu, load_gpu),
+        engine=_looked_up(origin, "engine", scenario.engine, load_engine),
+        layout=layout,
+        scheduler=_scheduler(scenario),
+        workload=build_workload(scenario),
+        replicas=scenario.fleet.replicas,
+        router=scenario.fleet.router,
+        slo=scenario.slo_limits,
+        seed=scenario.seed,
+        coast=scenario.coast,
+    )
+
+
+def _scheduler(scenario: Scenario) -> SchedulerParameters:
+    section = scenario.scheduler
+    return SchedulerParameters(
+        max_num_batched_tokens=section.max_num_batched_tokens,
+        max_num_seqs=section.max_num_seqs,
+        enable_chunked_prefill=section.enable_chunked_prefill,
+        preemption=section.preemption,
+        swap_space_gib=section.swap_space,
+        watermark=section.watermark,
+        on_unschedulable=section.on_unschedulable,
+    )
+
+
+def _looked_up(origin: Origin, key: str, value: str, load: Callable[[str], T]) -> T:
+    """What `load` makes of a catalogue key, or of a path that is relative to the scenario file."""
+    with _located(origin, key):
+        return load(str(origin.resolve(key, value)) if looks_like_path(value) else value)
+
+
+@contextmanager
+def _located(origin: Origin, section: str) -> Iterator[None]:
+    """Give a ConfigError that knows no file the place of `section` in the scenario."""
+    try:
+        yield
+    except ConfigError as error:
+        raise origin.locate(error, section) from None

@@ -1,0 +1,48 @@
+"""Reads scenario files. Whatever is wrong with one ends as a ConfigError with file, line, key and value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from servecast.configs.fields import describe
+from servecast.configs.messages import config_error
+from servecast.configs.origin import Origin
+from servecast.configs.overrides import apply_overrides
+from servecast.configs.scenario import Scenario
+from servecast.hardware.errors import ConfigError
+from servecast.hardware.yaml_source import read_yaml
+
+
+def load_scenario(path: Path | str, overrides: Sequence[str] = ()) -> Scenario:
+    """Read the scenario file `path`, with `overrides` (`dotted.key=value`, see `apply_overrides`) on top.
+
+    Raises ConfigError.
+    """
+    source = read_yaml(Path(path))
+    if source.data is None:
+        raise ConfigError("is empty", file=source.file, hint="A scenario needs model, gpu and workload")
+    if not isinstance(source.data, dict):
+        problem = f"must hold a section with keys, found {describe(source.data)}"
+        raise ConfigError(problem, file=source.file, line=1, hint="A scenario needs model, gpu and workload")
+    named = {"name": source.file.stem, **source.data}
+    return scenario_from(named, overrides, Origin(source.file, source.lines))
+
+
+def scenario_from(
+    data: Mapping[str, Any], overrides: Sequence[str] = (), origin: Origin | None = None
+) -> Scenario:
+    """The scenario that `data`, the content of a scenario file, describes; `data` is not changed.
+
+    origin: where `data` is from, for messages. Raises ConfigError.
+    """
+    settings, applied = apply_overrides(data, overrides)
+    known = origin or Origin()
+    place = Origin(known.file, known.lines, {**known.overrides, **applied})
+    try:
+        return Scenario.model_validate(settings).at(place)
+    except ValidationError as error:
+        raise config_error(error, Scenario, place) from None

@@ -1,0 +1,67 @@
+"""Where a scenario's settings are from: turns a key into the file and line, or the override, that set it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from servecast.hardware.errors import ConfigError
+from servecast.hardware.yaml_source import KeyPath
+
+
+@dataclass(frozen=True)
+class Origin:
+    """file: None for a scenario made in Python. lines: key path -> line. overrides: key path -> `key=value`.
+
+    All origins are equal: they do not count when scenarios are compared.
+    """
+
+    file: Path | None = field(default=None, compare=False)
+    lines: Mapping[KeyPath, int] = field(default_factory=dict, compare=False, repr=False)
+    overrides: Mapping[KeyPath, str] = field(default_factory=dict, compare=False)
+
+    def line(self, path: KeyPath) -> int | None:
+        """Line of `path`, or of its nearest parent that stands in the file."""
+        for end in range(len(path), -1, -1):
+            if path[:end] in self.lines:
+                return self.lines[path[:end]]
+        return None
+
+    def override(self, path: KeyPath) -> str | None:
+        """The override that set `path` or a parent of it, or None if the file did."""
+        for end in range(len(path), 0, -1):
+            if path[:end] in self.overrides:
+                return self.overrides[path[:end]]
+        return None
+
+    def error(self, key: str | KeyPath, problem: str, hint: str | None = None) -> ConfigError:
+        """A ConfigError about `key` (dotted, or a path) that names what set it."""
+        path = tuple(key.split(".")) if isinstance(key, str) else key
+        dotted = ".".join(map(str, path)) or None
+        override = self.override(path)
+        if override is not None:
+            option = f"--set {override}"
+            same = override.split("=", 1)[0].strip() == dotted
+            return ConfigError(problem, key=option if same else f"{option}: {dotted}", hint=hint)
+        return ConfigError(problem, file=self.file, line=self.line(path), key=dotted, hint=hint)
+
+    def locate(self, error: ConfigError, section: str = "") -> ConfigError:
+        """`error`, raised by a part that knows no files, with its place: its key is one of `section`'s.
+
+        An error that names a file already is returned as it is.
+        """
+        if error.file is not None:
+            return error
+        key = ".".join(part for part in (section, error.key) if part)
+        return self.error(key, error.problem, error.hint)
+
+    def resolve(self, key: str, value: str) -> Path:
+        """The path that `value` of `key` means; `~` is the home folder.
+
+        It is relative to the scenario file; set by an override or in Python, to the current folder.
+        """
+        path = Path(value).expanduser()
+        if self.file is None or self.override(tuple(key.split("."))) is not None:
+            return path
+        return self.file.parent / path

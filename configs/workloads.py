@@ -1,0 +1,136 @@
+"""From the scenario's workload section to what the simulator draws: processes, distributions, profiles, trace files."""
+
+from __future__ import annotations
+
+from servecast.configs.arrival_sections import (
+    BatchSection,
+    ClosedLoopSection,
+    ConstantSection,
+    GammaSection,
+    PoissonSection,
+    ScheduleSection,
+    TraceSection,
+)
+from servecast.configs.length_profiles import load_length_profile
+from servecast.configs.length_sections import (
+    FixedSection,
+    HistogramSection,
+    LengthsSection,
+    LognormalSection,
+    RecordedLengthsSection,
+    UniformSection,
+)
+from servecast.configs.origin import Origin
+from servecast.configs.scenario import Scenario, looks_like_path
+from servecast.configs.traces import TraceData, read_trace
+from servecast.hardware.errors import ConfigError
+from servecast.model.arrivals import (
+    Arrivals,
+    BatchArrivals,
+    ClosedLoop,
+    ConstantArrivals,
+    GammaArrivals,
+    PoissonArrivals,
+    ScheduleArrivals,
+)
+from servecast.model.lengths import (
+    FixedLength,
+    HistogramLength,
+    JointLengths,
+    LengthDistribution,
+    Lengths,
+    LognormalLength,
+    UniformLength,
+)
+from servecast.model.workload import WorkloadParameters
+
+Drawn = PoissonSection | GammaSection | ConstantSection | BatchSection | ClosedLoopSection | ScheduleSection
+
+
+def build_workload(scenario: Scenario) -> WorkloadParameters:
+    """The workload of `scenario`. Raises ConfigError for an unknown profile and for trace files that cannot be used."""
+    section, origin = scenario.workload, scenario.origin
+    notes: tuple[str, ...] = ()
+    arrivals: Arrivals
+    lengths: Lengths | None = None
+    try:
+        if isinstance(section.arrivals, TraceSection):
+            trace = _read_arrivals(section.arrivals, origin)
+            arrivals, lengths = trace.arrivals(section.arrivals.rate_scale), trace.lengths()
+            notes = trace.notes
+        else:
+            arrivals = _arrivals(section.arrivals)
+        if section.lengths is not None:
+            lengths, more = _lengths(section.lengths, origin)
+            notes += more
+    except ConfigError as error:
+        raise origin.locate(error, "workload") from None
+    assert lengths is not None  # the scenario has lengths unless it replays a trace
+    return WorkloadParameters(arrivals, lengths, section.request_count, scenario.name, notes)
+
+
+def _arrivals(section: Drawn) -> Arrivals:
+    match section:
+        case PoissonSection():
+            return PoissonArrivals(section.request_rate, section.exact_rate)
+        case GammaSection(cv=float(cv)):
+            return GammaArrivals.from_cv(section.request_rate, cv)
+        case GammaSection():
+            return GammaArrivals(section.request_rate, section.burstiness or 1.0, section.exact_rate)
+        case ConstantSection():
+            return ConstantArrivals(section.request_rate)
+        case BatchSection():
+            return BatchArrivals()
+        case ClosedLoopSection():
+            return ClosedLoop(section.concurrency, section.think_time_s)
+        case ScheduleSection(diurnal=None):
+            return ScheduleArrivals(
+                section.times_s or (), section.request_rates or (), section.shape, section.period_s
+            )
+        case ScheduleSection(diurnal=wave):
+            assert wave is not None  # the case above takes schedules without a wave
+            return ScheduleArrivals.diurnal(
+                wave.request_rate, wave.peak_to_mean, peak_at_s=wave.peak_at_s, period_s=wave.period_s
+            )
+
+
+def _lengths(section: LengthsSection, origin: Origin) -> tuple[Lengths, tuple[str, ...]]:
+    if section.profile is not None:
+        profile = section.profile
+        key = "workload.lengths.profile"
+        return load_length_profile(origin.resolve(key, profile) if looks_like_path(profile) else profile), ()
+    if section.trace is not None:
+        trace = _read_lengths(section.trace, origin)
+        return trace.lengths(section.trace.order), trace.notes
+    assert section.prompt is not None  # the section has exactly one source of lengths
+    assert section.output is not None
+    return JointLengths(
+        _distribution(section.prompt), _distribution(section.output), section.rank_correlation or 0.0
+    ), ()
+
+
+def _distribution(
+    section: FixedSection | UniformSection | LognormalSection | HistogramSection,
+) -> LengthDistribution:
+    match section:
+        case FixedSection():
+            return FixedLength(section.value)
+        case UniformSection(low=int(low), high=int(high)):
+            return UniformLength(low, high)
+        case UniformSection(value=int(value), range_ratio=float(ratio)):
+            return UniformLength.from_range_ratio(value, ratio)
+        case LognormalSection():
+            return LognormalLength(section.mean, section.cv, section.min, section.max)
+        case HistogramSection():
+            return HistogramLength(section.probabilities, section.tokens)
+    raise AssertionError(section)
+
+
+def _read_arrivals(section: TraceSection, origin: Origin) -> TraceData:
+    path = origin.resolve("workload.arrivals.path", section.path)
+    return read_trace(path, section.format, time_unit=section.time_unit, bad_rows=section.bad_rows)
+
+
+def _read_lengths(section: RecordedLengthsSection, origin: Origin) -> TraceData:
+    path = origin.resolve("workload.lengths.trace.path", section.path)
+    return read_trace(path, section.format, bad_rows=section.bad_rows)

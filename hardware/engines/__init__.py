@@ -1,0 +1,33 @@
+"""Engine profiles: how well an engine version uses a GPU, what its host adds to a step, and its memory rules.
+
+A profile is a YAML file of this folder, or a user's own file of the same form. The kernel coefficients, which
+several versions share, stand in `kernels/`, one file a GPU.
+"""
+
+from servecast.hardware.engines.profile import (
+    DecodeCoefficients,
+    Elementwise,
+    EngineProfile,
+    GemmCoefficients,
+    HostTimes,
+    KernelCoefficients,
+    NvlinkAllReduce,
+    PcieAllReduce,
+    PrefillCoefficients,
+)
+from servecast.hardware.engines.profile_files import DEFAULT_ENGINE, engine_keys, load_engine
+
+__all__ = [
+    "DEFAULT_ENGINE",
+    "DecodeCoefficients",
+    "Elementwise",
+    "EngineProfile",
+    "GemmCoefficients",
+    "HostTimes",
+    "KernelCoefficients",
+    "NvlinkAllReduce",
+    "PcieAllReduce",
+    "PrefillCoefficients",
+    "engine_keys",
+    "load_engine",
+]

@@ -1,0 +1,230 @@
+"""Reads kernel coefficients: one YAML file a GPU, in which each group of coefficients stands once per engine.
+
+    gemm_fp8:
+      vllm: {t0_us: 5.57, e_c: 0.532, ..., heldout: 8.8%/25.5%, source: ...}
+      sglang: {...}
+
+`any` in place of an engine's name is for kernels that all engines share. A file may instead say
+`calibrated_on: <GPU>`: this GPU has the silicon of one that was measured. Units in the files are those of the
+fits (us, GB/s); in Python they are SI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from servecast.hardware.engines.profile import (
+    DecodeCoefficients,
+    GemmCoefficients,
+    KernelCoefficients,
+    NvlinkAllReduce,
+    PcieAllReduce,
+    PrefillCoefficients,
+)
+from servecast.hardware.yaml_fields import Fields
+from servecast.hardware.yaml_source import read_yaml
+
+_US = 1e-6
+_GB = 1e9
+_ANY_ENGINE = "any"
+_MEASURED_ENGINES = ("vllm", "sglang", "trtllm", _ANY_ENGINE)
+_DEFAULT_STEM = "default"
+_GEMM_GROUPS = {"16bit": "gemm_16bit", "fp8": "gemm_fp8", "nvfp4": "gemm_nvfp4"}
+_PCIE_GROUPS = {n: f"all_reduce_pcie_n{n}" for n in (2, 4, 8)}
+_NVLINK_GROUPS = ("all_reduce_small", "all_reduce_large")
+_ATTENTION_GROUPS = ("prefill", "decode", "decode_fp8_kv")
+_GROUPS = (*_GEMM_GROUPS.values(), *_ATTENTION_GROUPS, *_NVLINK_GROUPS, *_PCIE_GROUPS.values())
+# What a GPU's label rests on: the parts of a step that every dense model has on one GPU.
+_CORE_GROUPS = ("gemm_16bit", "prefill", "decode")
+# Up to here vLLM's own all-reduce kernel was measured and fitted ("small"); above, it hands over to NCCL.
+_SMALL_ALL_REDUCE_BYTES = 8 * 2**20
+# How an error was found: key beside the coefficients -> words for people.
+_RESIDUAL_KINDS = {
+    "heldout": "on shapes held out of the fit",
+    "fit": "in-sample",
+    "leave_one_model_out": "on models held out of the fit",
+    "unseen_gpu": "on a GPU held out of the fit",
+    "untested": "untested",
+}
+
+
+class KernelFiles(Mapping[str, KernelCoefficients]):
+    """GPU key -> coefficients for one engine; a file is read when its GPU is first asked for.
+
+    folders: searched in order. engines: whose measurements to take, the first that a file has; then `any`.
+    """
+
+    def __init__(self, folders: Sequence[Path], engines: Sequence[str]) -> None:
+        self._folders, self._engines = tuple(folders), (*engines, _ANY_ENGINE)
+        self._read: dict[str, KernelCoefficients] = {}
+        fields = self._fields(_DEFAULT_STEM)
+        self._default_entries = self._entries(fields)
+        self.default = _coefficients(fields, self._default_entries, "datasheet")
+
+    def __getitem__(self, gpu_key: str) -> KernelCoefficients:
+        """Raises KeyError for a GPU without a file, ConfigError for a file that is wrong."""
+        if gpu_key not in self:
+            raise KeyError(gpu_key)
+        if gpu_key not in self._read:
+            fields = self._fields(gpu_key)
+            read = self._sibling if fields.has("calibrated_on") else self._of_gpu
+            self._read[gpu_key] = read(fields)
+        return self._read[gpu_key]
+
+    def __contains__(self, gpu_key: object) -> bool:
+        return gpu_key in self._gpu_keys()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._gpu_keys())
+
+    def __len__(self) -> int:
+        return len(self._gpu_keys())
+
+    def _gpu_keys(self) -> list[str]:
+        stems = {file.stem for folder in self._folders for file in folder.glob("*.yaml")}
+        return sorted(stems - {_DEFAULT_STEM})
+
+    def _fields(self, stem: str) -> Fields:
+        candidates = [folder / f"{stem}.yaml" for folder in self._folders]
+        file = next((file for file in candidates if file.is_file()), candidates[-1])
+        return Fields.of_file(read_yaml(file), "a GPU's kernel coefficients")
+
+    def _of_gpu(self, fields: Fields) -> KernelCoefficients:
+        """From a file with measurements. The core groups that it lacks are the default's."""
+        own = self._entries(fields)
+        core = {group: self._default_entries[group] for group in _CORE_GROUPS}
+        return _coefficients(fields, core | own, self._label(own))
+
+    def _sibling(self, fields: Fields) -> KernelCoefficients:
+        """The coefficients of the GPU named there; its all-reduce too, if the link is the same.
+
+        Labelled as that GPU is, rather than "sibling", if not all of its core groups were measured.
+        """
+        fields.only(("calibrated_on", "same_link", "why"))
+        key = fields.text("calibrated_on")
+        if key not in self or self._fields(key).has("calibrated_on"):
+            raise fields.error("calibrated_on", f"must be a GPU with measurements of its own, found {key!r}")
+        base = self[key]
+        dropped = () if fields.flag("same_link") else (*_NVLINK_GROUPS, *_PCIE_GROUPS.values())
+        return replace(
+            base,
+            calibration="sibling" if base.calibration == "measured" else base.calibration,
+            all_reduce=None if dropped else base.all_reduce,
+            residuals=_without(base.residuals, dropped),
+            sources=_without(base.sources, dropped) | {"calibrated_on": fields.text("why")},
+            calibrated_on=key,
+        )
+
+    def _entries(self, fields: Fields) -> dict[str, Fields]:
+        """Group -> the entry that holds for our engines; a group that none of them has is left out."""
+        fields.only((*_GROUPS, "fitted_with"))
+        found = {group: self._choose(fields.section(group)) for group in _GROUPS if fields.has(group)}
+        return {group: entry for group, entry in found.items() if entry is not None}
+
+    def _choose(self, group: Fields) -> Fields | None:
+        """The entry of the first of our engines that `group` has, if any."""
+        group.only((*self._engines, *_MEASURED_ENGINES))
+        engine = next((engine for engine in self._engines if group.has(engine)), None)
+        return None if engine is None else group.section(engine)
+
+    def _label(self, own: Mapping[str, Fields]) -> str:
+        engines = (self._engines[0], _ANY_ENGINE)
+        measured = all(group in own and own[group].path[-1] in engines for group in _CORE_GROUPS)
+        return "measured" if measured else "partial"
+
+
+def _coefficients(fields: Fields, entries: Mapping[str, Fields], label: str) -> KernelCoefficients:
+    for group in _CORE_GROUPS:
+        if group not in entries:
+            raise fields.error(group, "is missing")
+    fp8_kv = entries.get("decode_fp8_kv")
+    return KernelCoefficients(
+        calibration=label,
+        gemm={kind: _gemm(entries[group]) for kind, group in _GEMM_GROUPS.items() if group in entries},
+        prefill=_prefill(entries["prefill"]),
+        decode=_decode(entries["decode"]),
+        decode_fp8_kv=None if fp8_kv is None else _decode(fp8_kv),
+        all_reduce=_all_reduce(entries),
+        residuals={group: _residual(entry) for group, entry in entries.items()},
+        sources={group: entry.text("source") for group, entry in entries.items()},
+    )
+
+
+def _without(mapping: Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
+    return {key: value for key, value in mapping.items() if key not in keys}
+
+
+def _only(entry: Fields, *keys: str) -> None:
+    entry.only((*keys, "source", *_RESIDUAL_KINDS))
+
+
+def _residual(entry: Fields) -> str:
+    """The error of the entry, in words. Exactly one kind must stand there."""
+    kinds = [kind for kind in _RESIDUAL_KINDS if entry.has(kind)]
+    if len(kinds) != 1:
+        raise entry.error("heldout", f"one residual must stand here, one of {', '.join(_RESIDUAL_KINDS)}")
+    return f"{entry.text(kinds[0])} ({_RESIDUAL_KINDS[kinds[0]]})"
+
+
+def _gemm(entry: Fields) -> GemmCoefficients:
+    _only(entry, "t0_us", "e_c", "e_m", "p", "s")
+    return GemmCoefficients(
+        t0_s=entry.number("t0_us", zero=True) * _US,
+        e_c=entry.number("e_c"),
+        e_m=entry.number("e_m"),
+        p=entry.number("p"),
+        s=entry.number("s", zero=True) if entry.has("s") else 0.0,
+    )
+
+
+def _prefill(entry: Fields) -> PrefillCoefficients:
+    _only(entry, "t0_us", "e_c", "e_m", "s_half", "c_tail")
+    return PrefillCoefficients(
+        t0_s=entry.number("t0_us", zero=True) * _US,
+        e_c=entry.number("e_c"),
+        e_m=entry.number("e_m"),
+        s_half_tokens=entry.number("s_half", zero=True),
+        c_tail=entry.number("c_tail", zero=True),
+    )
+
+
+def _decode(entry: Fields) -> DecodeCoefficients:
+    _only(entry, "t0_us", "e_m", "c_item_us", "c_ctx_us_per_1k")
+    return DecodeCoefficients(
+        t0_s=entry.number("t0_us", zero=True) * _US,
+        e_m=entry.number("e_m"),
+        c_item_s=entry.number("c_item_us", zero=True) * _US,
+        c_ctx_s_per_token=entry.number("c_ctx_us_per_1k", zero=True) * _US / 1000,
+    )
+
+
+def _all_reduce(entries: Mapping[str, Fields]) -> NvlinkAllReduce | PcieAllReduce | None:
+    """NVLink if both of its regimes are known, else PCIe if any number of GPUs is, else unknown."""
+    if all(group in entries for group in _NVLINK_GROUPS):
+        return _nvlink(entries["all_reduce_small"], entries["all_reduce_large"])
+    pcie = {n: _pcie(entries[group]) for n, group in _PCIE_GROUPS.items() if group in entries}
+    return PcieAllReduce(pcie) if pcie else None
+
+
+def _nvlink(small: Fields, large: Fields) -> NvlinkAllReduce:
+    _only(small, "a_us", "b_us_per_peer", "bw_twoshot_gbs", "bw_oneshot_gbs", "x_twoshot_us")
+    _only(large, "a_us", "b_us_per_peer", "busbw_gbs", "c_sqrt_ns")
+    return NvlinkAllReduce(
+        small_max_bytes=_SMALL_ALL_REDUCE_BYTES,
+        small_a_s=small.number("a_us") * _US,
+        small_b_s_per_peer=small.number("b_us_per_peer", zero=True) * _US,
+        small_oneshot_bytes_per_s=small.number("bw_oneshot_gbs") * _GB,
+        small_twoshot_bytes_per_s=small.number("bw_twoshot_gbs") * _GB,
+        small_twoshot_extra_s=small.number("x_twoshot_us", zero=True) * _US,
+        large_a_s=large.number("a_us") * _US,
+        large_b_s_per_peer=large.number("b_us_per_peer", zero=True) * _US,
+        large_bytes_per_s=large.number("busbw_gbs") * _GB,
+        large_sqrt_s_per_sqrt_byte=large.number("c_sqrt_ns", zero=True) * 1e-9,
+    )
+
+
+def _pcie(entry: Fields) -> tuple[float, float]:
+    _only(entry, "a_us", "busbw_gbs")
+    return entry.number("a_us") * _US, entry.number("busbw_gbs") * _GB

@@ -1,0 +1,142 @@
+"""Engine profiles: how well an engine version uses a GPU, what its host adds to a step, and its memory rules.
+
+Plain data, made from YAML by profile_files.py and kernel_files.py. All forms are those of docs/model.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from servecast.hardware.memory_rules import MemoryRules
+
+
+@dataclass(frozen=True)
+class GemmCoefficients:
+    """t0_s + pnorm(compute, memory; p). e_c, e_m: shares of peak FLOP/s and bandwidth that are reached.
+
+    s: weight of output-tile starvation in 8-bit and 4-bit GEMMs, 0 in 16 bit.
+    """
+
+    t0_s: float
+    e_c: float
+    e_m: float
+    p: float
+    s: float = 0.0
+
+
+@dataclass(frozen=True)
+class PrefillCoefficients:
+    """Attention over a prompt chunk. c_tail: share of the time of one 128-wide tile that its end loses."""
+
+    t0_s: float
+    e_c: float
+    e_m: float
+    s_half_tokens: float
+    c_tail: float
+
+
+@dataclass(frozen=True)
+class DecodeCoefficients:
+    """Attention of one new token a request.
+
+    c_item_s: per request and KV head, spread over the SMs. c_ctx_s_per_token: times the longest context.
+    """
+
+    t0_s: float
+    e_m: float
+    c_item_s: float
+    c_ctx_s_per_token: float
+
+
+@dataclass(frozen=True)
+class NvlinkAllReduce:
+    """Two regimes. small, up to small_max_bytes: one-shot or two-shot kernel. large: ring, with a root."""
+
+    small_max_bytes: float
+    small_a_s: float
+    small_b_s_per_peer: float
+    small_oneshot_bytes_per_s: float
+    small_twoshot_bytes_per_s: float
+    small_twoshot_extra_s: float
+    large_a_s: float
+    large_b_s_per_peer: float
+    large_bytes_per_s: float
+    large_sqrt_s_per_sqrt_byte: float
+
+
+@dataclass(frozen=True)
+class PcieAllReduce:
+    """a + k/bandwidth with k = 2(n-1)/n * bytes, one (a_s, bytes_per_s) pair per number of GPUs n."""
+
+    per_gpus: Mapping[int, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class KernelCoefficients:
+    """All coefficients of one GPU under one engine.
+
+    calibration, how far they can be trusted:
+      "measured"   16-bit GEMM, prefill and decode attention of this engine were all measured on this GPU
+      "partial"    some of the three were; the rest is another engine's on it, or the universal default
+      "sibling"    measured on `calibrated_on`, which has the same silicon but other clocks, memory or link
+      "datasheet"  the universal default: typical of measured GPUs, applied to this GPU's datasheet figures
+    gemm: keys of {"16bit", "fp8", "nvfp4"}; a missing key was not measured.
+    decode_fp8_kv: None where only a 16-bit KV cache was measured.
+    all_reduce: None where it was not measured over this GPU's link; the datasheet's link has to do then.
+    residuals: group of coefficients -> median/p90 error and on which points. sources: group -> where from.
+    Groups: gemm_16bit (fp8, nvfp4), prefill, decode, decode_fp8_kv, all_reduce_small (large, pcie_n2 ...).
+    """
+
+    calibration: str
+    gemm: Mapping[str, GemmCoefficients]
+    prefill: PrefillCoefficients
+    decode: DecodeCoefficients
+    decode_fp8_kv: DecodeCoefficients | None
+    all_reduce: NvlinkAllReduce | PcieAllReduce | None
+    residuals: Mapping[str, str]
+    sources: Mapping[str, str]
+    calibrated_on: str | None = None
+
+
+@dataclass(frozen=True)
+class HostTimes:
+    """What the CPU adds. step_s: to each step that the GPU waits for. request_s: per request in the step.
+
+    server_s: HTTP server and tokeniser, once per request, before the engine sees it.
+    """
+
+    step_s: float
+    request_s: float
+    server_s: float
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """Fused element-wise kernels of a layer: launch time of each and the share of bandwidth they reach."""
+
+    kernel_s: float
+    e_m: float
+
+
+@dataclass(frozen=True)
+class EngineProfile:
+    """kernels: by GPU key (files are read when asked for). default_kernels: for a GPU that nobody measured.
+
+    sources: field of the YAML file -> where its numbers are from.
+    """
+
+    key: str
+    engine: str
+    version: str
+    async_scheduling: bool
+    host: HostTimes
+    elementwise: Elementwise
+    kernels: Mapping[str, KernelCoefficients]
+    default_kernels: KernelCoefficients
+    memory: MemoryRules
+    sources: Mapping[str, str]
+
+    def kernels_for(self, gpu_key: str) -> KernelCoefficients:
+        """Coefficients of `gpu_key`; the universal default where neither it nor a sibling was measured."""
+        return self.kernels.get(gpu_key, self.default_kernels)

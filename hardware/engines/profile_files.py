@@ -1,0 +1,107 @@
+"""Reads engine profiles: by the key of one that ships, such as `vllm-0.19`, or a user's own YAML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from servecast.hardware.catalogue import is_path, normalised, user_file
+from servecast.hardware.engines.kernel_files import KernelFiles
+from servecast.hardware.engines.profile import Elementwise, EngineProfile, HostTimes
+from servecast.hardware.errors import ConfigError, did_you_mean
+from servecast.hardware.memory_rules import (
+    MemoryRules,
+    load_memory_rules,
+    memory_rules_keys,
+    read_memory_rules,
+)
+from servecast.hardware.yaml_fields import Fields
+from servecast.hardware.yaml_source import read_yaml
+
+DEFAULT_ENGINE = "vllm-0.19"
+
+_FOLDER = Path(__file__).parent
+_KERNELS = _FOLDER / "kernels"
+_KEYS = (
+    "engine",
+    "version",
+    "async_scheduling",
+    "host",
+    "elementwise",
+    "kernels_of",
+    "kernels_folder",
+    "memory",
+    "sources",
+)
+
+
+def engine_keys() -> list[str]:
+    """Keys of all profiles that ship, sorted."""
+    return sorted(file.stem for file in _FOLDER.glob("*.yaml"))
+
+
+def load_engine(key_or_path: str, base_dir: Path | None = None) -> EngineProfile:
+    """A profile by key (`vllm-0.19`; case does not matter) or by path.
+
+    A path ends in .yaml or .yml or holds a path separator; it is relative to `base_dir` (default: the working
+    directory). Raises ConfigError for an unknown key, a missing file or a wrong field. A user's file may name
+    a `kernels_folder`, relative to itself: coefficients by GPU key that go before those that ship.
+    """
+    wanted = normalised(key_or_path)
+    if is_path(key_or_path):
+        file = user_file(key_or_path, base_dir)
+    elif wanted in engine_keys():
+        file = _FOLDER / f"{wanted}.yaml"
+    else:
+        raise ConfigError(f"unknown engine {key_or_path!r}", hint=did_you_mean(wanted, engine_keys()))
+    return _profile(file.stem, Fields.of_file(read_yaml(file), "an engine profile"))
+
+
+def _profile(key: str, fields: Fields) -> EngineProfile:
+    fields.only(_KEYS)
+    engine = fields.text("engine")
+    kernels = KernelFiles(_kernel_folders(fields), fields.texts("kernels_of") or (engine,))
+    return EngineProfile(
+        key=key,
+        engine=engine,
+        version=fields.text("version"),
+        async_scheduling=fields.flag("async_scheduling"),
+        host=_host(fields.section("host")),
+        elementwise=_elementwise(fields.section("elementwise")),
+        kernels=kernels,
+        default_kernels=kernels.default,
+        memory=_memory(fields),
+        sources=fields.text_map("sources"),
+    )
+
+
+def _kernel_folders(fields: Fields) -> list[Path]:
+    if not fields.has("kernels_folder"):
+        return [_KERNELS]
+    folder = fields.source.file.parent / fields.text("kernels_folder")
+    if not folder.is_dir():
+        raise fields.error("kernels_folder", f"no such folder: {folder}")
+    return [folder, _KERNELS]
+
+
+def _memory(fields: Fields) -> MemoryRules:
+    """The rules below `memory`, or those of the shipped file that it names, as engine versions share some."""
+    if not isinstance(fields.values.get("memory"), str):
+        return read_memory_rules(fields.section("memory"))
+    name = fields.text("memory")
+    if normalised(name) not in memory_rules_keys():
+        raise fields.error("memory", f"unknown rules {name!r}", did_you_mean(name, memory_rules_keys()))
+    return load_memory_rules(name)
+
+
+def _host(fields: Fields) -> HostTimes:
+    fields.only(("step_ms", "request_us", "server_ms"))
+    return HostTimes(
+        step_s=fields.number("step_ms", zero=True) * 1e-3,
+        request_s=fields.number("request_us", zero=True) * 1e-6,
+        server_s=fields.number("server_ms", zero=True) * 1e-3,
+    )
+
+
+def _elementwise(fields: Fields) -> Elementwise:
+    fields.only(("kernel_us", "e_m"))
+    return Elementwise(kernel_s=fields.number("kernel_us", zero=True) * 1e-6, e_m=fields.number("e_m"))

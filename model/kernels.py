@@ -1,0 +1,198 @@
+"""Seconds that one kernel takes: the calibrated roofline forms of docs/model.md, as plain functions.
+
+All sizes are per GPU, after tensor parallelism. Token counts may be arrays (then so is the result). The forms and their
+held-out errors come from a study of public kernel measurements; the coefficients, each with its residual and source,
+stand in hardware/engines/kernels/.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from servecast.hardware.engines import (
+    DecodeCoefficients,
+    GemmCoefficients,
+    NvlinkAllReduce,
+    PcieAllReduce,
+    PrefillCoefficients,
+)
+
+Floats = NDArray[np.float64]
+
+# Columns of one output tile row of an 8-bit GEMM: M*N below 16384 per SM leaves SMs without work.
+_TILE_ELEMENTS = 16384
+# Width of the query tile of a prefill attention kernel; the last one runs on few SMs.
+_QUERY_TILE = 128
+
+
+@dataclass(frozen=True)
+class GemmTime:
+    """Time of a GEMM in seconds by cause: fixed (launch, quantisation), and the larger of two limits.
+
+    compute_s is 0 where memory is the limit, memory_s is 0 where compute is.
+    """
+
+    fixed_s: Any
+    compute_s: Any
+    memory_s: Any
+
+    @property
+    def total_s(self) -> Any:
+        return self.fixed_s + self.compute_s + self.memory_s
+
+
+@dataclass(frozen=True)
+class GemmForm:
+    """How a weight dtype is multiplied on a GPU.
+
+    weight_bytes, activation_bytes: per element as read by the kernel. quant_bytes: traffic of the activation-quantisation
+    kernel per element of the activation. peak_flops, bytes_per_s: datasheet figures that the coefficients scale.
+    """
+
+    coefficients: GemmCoefficients
+    weight_bytes: float
+    activation_bytes: float
+    quant_bytes: float
+    peak_flops: float
+    bytes_per_s: float
+    sm_count: int
+
+    def seconds(self, m: Floats, n: float, k: float) -> GemmTime:
+        """y[m, n] = x[m, k] W[n, k]^T, output in 16 bit; `m` tokens (array, >= 1)."""
+        c = self.coefficients
+        starvation = 1.0 + c.s * _TILE_ELEMENTS * self.sm_count / (m * n)
+        compute = 2.0 * m * n * k / (c.e_c * self.peak_flops) * starvation
+        traffic = self.weight_bytes * n * k + self.activation_bytes * m * k + 2.0 * m * n
+        memory = traffic / (c.e_m * self.bytes_per_s)
+        fixed = c.t0_s + self.quant_bytes * m * k / (c.e_m * self.bytes_per_s)
+        both = pnorm(compute, memory, c.p)
+        bound = compute > memory
+        return GemmTime(fixed, np.where(bound, both, 0.0), np.where(bound, 0.0, both))
+
+
+def pnorm(a: Floats, b: Floats, p: float) -> Floats:
+    """(a^p + b^p)^(1/p): a smooth maximum, written so that tiny times do not underflow."""
+    high, low = np.maximum(a, b), np.minimum(a, b)
+    return np.asarray(high * (1.0 + (low / high) ** p) ** (1.0 / p))
+
+
+@dataclass(frozen=True)
+class PrefillAttention:
+    """Causal attention of prompt chunks in one layer. Heads per GPU; sizes in tokens; `window` None for all tokens."""
+
+    coefficients: PrefillCoefficients
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    window: int | None
+    peak_flops: float
+    bytes_per_s: float
+    sm_count: int
+
+    @cached_property
+    def fixed_s(self) -> float:
+        """Once per step that holds any prefill chunk."""
+        return self.coefficients.t0_s
+
+    @cached_property
+    def tail_s_per_token(self) -> float:
+        """Once per step, times the longest chunk: the last query tiles run on few SMs."""
+        c = self.coefficients
+        flops = c.c_tail * 4 * _QUERY_TILE * self.head_dim * self.sm_count
+        return flops / (c.e_c * self.peak_flops)
+
+    @cached_property
+    def _compute_s_per_pair(self) -> float:
+        return 4.0 * self.num_heads * self.head_dim / (self.coefficients.e_c * self.peak_flops)
+
+    @cached_property
+    def _memory_s_per_head(self) -> float:
+        """For one token and one head: its vector of 2 B an element."""
+        return 2.0 * self.head_dim / (self.coefficients.e_m * self.bytes_per_s)
+
+    def chunk_seconds(self, cached: int, tokens: int) -> float:
+        """`tokens` new ones after `cached` that are in the KV cache already; without the fixed and tail parts."""
+        pairs = attended_pairs(cached, tokens, self.window) + tokens * self.coefficients.s_half_tokens / 2
+        visible = cached if self.window is None else min(cached, self.window)
+        # q and o of the chunk, its k and v (computed, then written to the cache), K and V of the visible prefix
+        heads = tokens * (2 * self.num_heads + 4 * self.num_kv_heads) + visible * 2 * self.num_kv_heads
+        return pairs * self._compute_s_per_pair + heads * self._memory_s_per_head
+
+
+def attended_pairs(cached: int, tokens: int, window: int | None) -> float:
+    """Query-key pairs of a causal chunk: the sum over its tokens of the context that each sees.
+
+    Without a window token i (from 1) counts cached + (i/2 on average), as the calibrated form has it: tokens*(cached + tokens/2).
+    With one, no token sees more than `window`.
+    """
+    if window is None or cached + tokens <= window:
+        return tokens * (cached + tokens / 2)
+    growing = max(window - cached, 0)
+    return growing * (cached + growing / 2) + (tokens - growing) * window
+
+
+@dataclass(frozen=True)
+class DecodeAttention:
+    """Attention of one new token for each of b requests in one layer, affine in what it depends on:
+
+    fixed_s + per_request_s * b + per_context_token_s * S + per_longest_token_s * Lmax
+    with S the sum of contexts (cut at the window, if any) and Lmax the longest (likewise).
+    """
+
+    fixed_s: float
+    per_request_s: float
+    per_context_token_s: float
+    per_longest_token_s: float
+
+
+def decode_attention(
+    coefficients: DecodeCoefficients,
+    *,
+    num_heads: int,
+    num_kv_heads: int,
+    head_dim: int,
+    kv_bytes: float,
+    bytes_per_s: float,
+    sm_count: int,
+) -> DecodeAttention:
+    """Heads per GPU; `kv_bytes` per element of the cache."""
+    c = coefficients
+    reach = c.e_m * bytes_per_s
+    return DecodeAttention(
+        fixed_s=c.t0_s,
+        per_request_s=4.0 * num_heads * head_dim / reach + c.c_item_s * num_kv_heads / sm_count,
+        per_context_token_s=2.0 * num_kv_heads * head_dim * kv_bytes / reach,
+        per_longest_token_s=c.c_ctx_s_per_token,
+    )
+
+
+def all_reduce_seconds(bytes_: Floats, gpus: int, form: NvlinkAllReduce | PcieAllReduce) -> Floats:
+    """Sum `bytes_` (per GPU) over `gpus` GPUs of one server. Raises KeyError where a PCIe table lacks that number."""
+    ring = 2.0 * (gpus - 1) / gpus * bytes_
+    if isinstance(form, PcieAllReduce):
+        fixed, speed = form.per_gpus[gpus]
+        return fixed + ring / speed
+    oneshot = (gpus - 1) * bytes_ / form.small_oneshot_bytes_per_s
+    twoshot = form.small_twoshot_extra_s + ring / form.small_twoshot_bytes_per_s
+    small = form.small_a_s + form.small_b_s_per_peer * (gpus - 1) + np.minimum(oneshot, twoshot)
+    large = (
+        form.large_a_s
+        + form.large_b_s_per_peer * (gpus - 1)
+        + ring / form.large_bytes_per_s
+        + form.large_sqrt_s_per_sqrt_byte * np.sqrt(ring)
+    )
+    return np.where(bytes_ <= form.small_max_bytes, small, large)
+
+
+def link_all_reduce_seconds(bytes_: Floats, gpus: int, bytes_per_s: float) -> Floats:
+    """Ring over a link that nobody measured: 10 us + 2 us a peer, and 80 % of the datasheet's one-direction bandwidth.
+
+    The latency is that of NCCL on PCIe and NVLink machines (7 to 14 us for two to four GPUs), the share that of NCCL on
+    NVLink (0.79 to 0.84 of 450 GB/s on H100 and H200).
+    """
+    return 10e-6 + 2e-6 * (gpus - 1) + 2.0 * (gpus - 1) / gpus * bytes_ / (0.8 * bytes_per_s)

@@ -1,0 +1,66 @@
+"""Where the time of a replica's steps went, kept as sums that cost O(1) a step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from servecast.model.forward import ForwardPass
+
+RESOURCES = ("weights_bandwidth", "kv_bandwidth", "compute", "interconnect", "overhead", "host", "host_link")
+
+
+class Ledger:
+    """Counts steps by their tokens and rows; what those cost by cause is looked up once, at the end."""
+
+    def __init__(self, forward: ForwardPass) -> None:
+        self._forward = forward
+        self._steps_by_tokens = [0] * len(forward.layers_s)
+        self._steps_by_rows = [0] * len(forward.head_s)
+        self._steady_steps = [0] * len(forward.steady_s)
+        self._steady_s = 0.0
+        self._mixed_steps = 0
+        self._mixed_requests = 0
+        self._decode_attention_s = 0.0
+        self._prefill_attention_s = 0.0
+        self.host_link_s = 0.0
+
+    def add(self, tokens: int, rows: int, requests: int, decode_s: float, prefill_s: float) -> None:
+        """A step with prompt chunks; decode_s, prefill_s: seconds of its attention kernels."""
+        self._steps_by_tokens[tokens] += 1
+        self._steps_by_rows[rows] += 1
+        self._mixed_steps += 1
+        self._mixed_requests += requests
+        self._decode_attention_s += decode_s
+        self._prefill_attention_s += prefill_s
+
+    def add_steady(self, decodes: int, count: int, seconds: float) -> None:
+        """`count` steps of `decodes` decodes and nothing else, `seconds` long together."""
+        self._steady_steps[decodes] += count
+        self._steady_s += seconds
+
+    def seconds_by_resource(self) -> dict[str, float]:
+        """Seconds by what limited them. Prefill attention counts as compute, decode attention as KV bandwidth.
+
+        overhead: launches and element-wise kernels. host_link: steps that waited for KV blocks to be copied.
+        """
+        forward = self._forward
+        steady = np.asarray(self._steady_steps, dtype=np.float64)
+        by_tokens = np.asarray(self._steps_by_tokens, dtype=np.float64)
+        by_tokens[: len(steady)] += steady
+        by_rows = np.asarray(self._steps_by_rows, dtype=np.float64) + steady
+        layers, head, tokens, rows = forward.layers, forward.head, by_tokens[1:], by_rows[1:]
+        steps = self._mixed_steps + steady.sum()
+        requests = self._mixed_requests + steady @ np.arange(len(steady))
+        host = forward.host_step_s * steps + forward.host_request_s * requests
+        # What is left of the steady steps without layers, head and host is attention.
+        steady_parts = [forward.base_seconds(n, n, n) for n in range(len(steady))]
+        attention = self._steady_s - float(steady @ np.asarray(steady_parts))
+        return {
+            "weights_bandwidth": float(tokens @ layers.weights_bandwidth_s + rows @ head.weights_bandwidth_s),
+            "kv_bandwidth": self._decode_attention_s + attention,
+            "compute": float(tokens @ layers.compute_s + rows @ head.compute_s) + self._prefill_attention_s,
+            "interconnect": float(tokens @ layers.interconnect_s + rows @ head.interconnect_s),
+            "overhead": float(tokens @ layers.overhead_s + rows @ head.overhead_s),
+            "host": float(host),
+            "host_link": self.host_link_s,
+        }

@@ -1,0 +1,192 @@
+"""One simulation: parts put together from parameters, run to the end, and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from servecast.hardware.engines import EngineProfile
+from servecast.hardware.errors import DoesNotFitError
+from servecast.hardware.gpus import Gpu
+from servecast.model.architecture import Architecture
+from servecast.model.block_pool import BlockPool
+from servecast.model.forward import ForwardPass, build_forward_pass
+from servecast.model.host_link import HostLink
+from servecast.model.layout import ReplicaLayout
+from servecast.model.ledger import RESOURCES
+from servecast.model.memory import MemoryPlan, plan_memory
+from servecast.model.records import RequestRows, StepRows
+from servecast.model.replica import Replica
+from servecast.model.router import ROUTERS
+from servecast.model.scheduler import Scheduler, SchedulerParameters
+from servecast.model.slo import Slo
+from servecast.model.traffic import start_traffic
+from servecast.model.workload import Workload, WorkloadParameters, draw_workload
+
+GIB = 1024**3
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class SimulationParameters:
+    """Everything that a simulation depends on. coast: whether runs of equal decode steps may be one event."""
+
+    architecture: Architecture
+    gpu: Gpu
+    engine: EngineProfile
+    layout: ReplicaLayout
+    scheduler: SchedulerParameters
+    workload: WorkloadParameters
+    replicas: int = 1
+    router: str = "round_robin"
+    slo: Slo | None = None
+    seed: int = 0
+    coast: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class SimulationResult:
+    """What happened, as flat columns (seconds of simulated time; see records.py), before any statistics.
+
+    reasons: why requests were rejected, by id. resumed_gaps_s: gaps between tokens over a preemption.
+    seconds_by_resource: step time by what limited it, all replicas together. swap_bytes: copied in and out, per GPU.
+    """
+
+    parameters: SimulationParameters
+    memory: MemoryPlan
+    workload: Workload
+    requests: Mapping[str, NDArray[Any]]
+    steps: Mapping[str, NDArray[np.float64]]
+    reasons: Mapping[int, str]
+    resumed_gaps_s: NDArray[np.float64]
+    seconds_by_resource: Mapping[str, float]
+    swap_bytes: float
+    swap_fallbacks: int
+
+
+def run_simulation(parameters: SimulationParameters, progress: Progress | None = None) -> SimulationResult:
+    """Simulate until nothing happens any more. `progress` is called now and then with (requests ended, requests).
+
+    Raises DoesNotFitError if the model does not fit the GPUs, ConfigError for a layout that cannot be run.
+    """
+    memory = plan_replica(parameters)
+    if not memory.fits:
+        raise DoesNotFitError(_does_not_fit(parameters, memory))
+    workload = draw_workload(parameters.workload, np.random.SeedSequence(parameters.seed))
+    env = simpy.Environment()
+    rows, steps = RequestRows(len(workload), progress), StepRows()
+    forward = _forward_pass(parameters)
+    fleet = [_replica(env, i, parameters, memory, forward, rows, steps) for i in range(parameters.replicas)]
+    router = ROUTERS[parameters.router]()
+    server_s = parameters.engine.host.server_s
+    start_traffic(
+        env, workload, rows, lambda request: router.choose(request, fleet).submit(request), server_s
+    )
+    env.run()
+    for replica in fleet:
+        for request in replica.leftovers():
+            rows.leave(request, replica.index)
+    return _result(parameters, memory, workload, rows, steps, fleet)
+
+
+def plan_replica(parameters: SimulationParameters) -> MemoryPlan:
+    """The memory of one replica."""
+    scheduler = parameters.scheduler
+    return plan_memory(
+        parameters.architecture,
+        parameters.gpu,
+        parameters.engine.memory,
+        parameters.layout,
+        scheduler.max_num_batched_tokens,
+        scheduler.max_num_seqs,
+    )
+
+
+def _does_not_fit(parameters: SimulationParameters, memory: MemoryPlan) -> str:
+    layout = parameters.layout
+    gpus = layout.tensor_parallel_size * layout.pipeline_parallel_size
+    return (
+        f"{parameters.architecture.key} ({layout.dtype}) does not fit {gpus} x {parameters.gpu.key}: "
+        f"{memory.short_gib:.2f} GiB short on each GPU (weights {memory.weights_gib:.2f}, activation "
+        f"{memory.activation_gib:.2f}, non-torch {memory.non_torch_gib:.2f}, of {memory.requested_gib:.2f} GiB "
+        f"requested, with one request of {memory.max_model_len} tokens)"
+    )
+
+
+def _forward_pass(parameters: SimulationParameters) -> ForwardPass:
+    scheduler, layout = parameters.scheduler, parameters.layout
+    return build_forward_pass(
+        parameters.architecture,
+        parameters.gpu,
+        parameters.engine,
+        dtype=layout.dtype,
+        kv_cache_dtype=layout.kv_cache_dtype,
+        tensor_parallel_size=layout.tensor_parallel_size,
+        max_tokens=max(scheduler.max_num_batched_tokens, scheduler.max_num_seqs),
+        max_rows=scheduler.max_num_seqs,
+    )
+
+
+def _replica(
+    env: simpy.Environment,
+    index: int,
+    parameters: SimulationParameters,
+    memory: MemoryPlan,
+    forward: ForwardPass,
+    rows: RequestRows,
+    steps: StepRows,
+) -> Replica:
+    windows = [cost.window for cost in forward.attention.windows]
+    # A block of the scheduler holds the tokens' KV in all layers, so one block of each of the engine's groups.
+    block_bytes = memory.kv_bytes_per_block * memory.kv_groups
+    scheduler = Scheduler(
+        parameters.scheduler,
+        BlockPool(memory.sequence_pool_blocks, memory.block_size),
+        max_model_len=memory.max_model_len,
+        swap_blocks=int(parameters.scheduler.swap_space_gib * GIB // block_bytes),
+        windows=windows,
+    )
+    return Replica(
+        env,
+        index,
+        scheduler=scheduler,
+        forward=forward,
+        host_link=HostLink(env, parameters.gpu.pcie_bytes_per_s),
+        block_bytes=block_bytes,
+        async_scheduling=parameters.engine.async_scheduling,
+        coast=parameters.coast,
+        requests=rows,
+        steps=steps,
+    )
+
+
+def _result(
+    parameters: SimulationParameters,
+    memory: MemoryPlan,
+    workload: Workload,
+    rows: RequestRows,
+    steps: StepRows,
+    fleet: Sequence[Replica],
+) -> SimulationResult:
+    seconds = dict.fromkeys(RESOURCES, 0.0)
+    for replica in fleet:
+        for resource, value in replica.ledger.seconds_by_resource().items():
+            seconds[resource] += value
+    return SimulationResult(
+        parameters=parameters,
+        memory=memory,
+        workload=workload,
+        requests=rows.columns(),
+        steps=steps.columns(),
+        reasons=rows.reasons,
+        resumed_gaps_s=np.array([gap for replica in fleet for gap in replica.scheduler.gaps_s]),
+        seconds_by_resource=seconds,
+        swap_bytes=sum(replica.host_link.bytes_moved for replica in fleet),
+        swap_fallbacks=sum(replica.scheduler.swap_fallbacks for replica in fleet),
+    )

@@ -1,0 +1,103 @@
+"""The result of one run for the terminal: a compact table in the manner of `vllm bench serve`, and what limits it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+LATENCIES = (("ttft", "TTFT"), ("tpot", "TPOT"), ("itl", "ITL"), ("e2el", "E2EL"))
+_STATISTICS = ("mean", "p50", "p90", "p95", "p99")
+_RESOURCES = {
+    "weights_bandwidth": "reading weights",
+    "kv_bandwidth": "reading the KV cache",
+    "compute": "arithmetic",
+    "interconnect": "the link between GPUs",
+    "overhead": "kernel launches and element-wise kernels",
+    "host": "the CPU",
+    "host_link": "copies to and from host memory",
+}
+_REASONS = {
+    "over_max_model_len": "longer than max_model_len",
+    "prompt_over_token_budget": "prompt over max_num_batched_tokens without chunked prefill",
+    "over_kv_pool": "larger than the whole KV pool",
+}
+
+
+def render_run(summary: Mapping[str, Any], title: str) -> RenderableType:
+    """Everything that the terminal shows of a run."""
+    parts: list[RenderableType] = [Text(title, style="bold"), _totals(summary), _latencies(summary)]
+    parts += [Text(line) for line in explain(summary)]
+    return Group(*parts)
+
+
+def _totals(summary: Mapping[str, Any]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_row("Successful requests", f"{summary['completed']:,}")
+    for reason, count in summary["rejected"].items():
+        table.add_row(f"Rejected: {_REASONS.get(reason, reason)}", f"{count:,}")
+    if summary["unfinished"]:
+        table.add_row("Unfinished at the end", f"{summary['unfinished']:,}")
+    table.add_row("Duration (s)", f"{summary['duration']:,.2f}")
+    table.add_row("Total input tokens", f"{summary['total_input_tokens']:,}")
+    table.add_row("Total output tokens", f"{summary['total_output_tokens']:,}")
+    table.add_row("Request throughput (req/s)", f"{summary['request_throughput']:,.2f}")
+    if summary["request_goodput"] is not None:
+        table.add_row("Request goodput (req/s)", f"{summary['request_goodput']:,.2f}")
+    table.add_row("Output token throughput (tok/s)", f"{summary['output_throughput']:,.1f}")
+    table.add_row("Total token throughput (tok/s)", f"{summary['total_token_throughput']:,.1f}")
+    table.add_row("Peak concurrent requests", f"{summary['max_concurrent_requests']:,}")
+    return table
+
+
+def _latencies(summary: Mapping[str, Any]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("ms")
+    for statistic in _STATISTICS:
+        table.add_column(statistic, justify="right")
+    for key, name in LATENCIES:
+        table.add_row(name, *(_ms(summary[f"{statistic}_{key}_ms"]) for statistic in _STATISTICS))
+    table.add_row("Queue time", *(_ms(summary["queue_time"][statistic]) for statistic in _STATISTICS))
+    return table
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.2f}"
+
+
+def explain(summary: Mapping[str, Any]) -> list[str]:
+    """What limits the run, in sentences."""
+    lines = [_load(summary), _busy(summary)]
+    if summary["preemptions"]:
+        lines.append(
+            f"The KV pool was too small at times: {summary['preemptions']:,} preemptions of "
+            f"{summary['requests_preempted']:,} requests, {summary['recompute_ratio']:.1%} of all tokens computed again."
+        )
+    if summary["swap_fallbacks"]:
+        lines.append(f"swap_space was full {summary['swap_fallbacks']:,} times; those KV blocks were computed again.")
+    for verdict in summary["slo"] or []:
+        value = "no value" if verdict["value_ms"] is None else f"{verdict['value_ms']:,.1f} ms"
+        lines.append(f"SLO {verdict['limit']}: {'met' if verdict['met'] else 'MISSED'} ({value})")
+    return lines
+
+
+def _load(summary: Mapping[str, Any]) -> str:
+    usage = summary["kv_usage"]
+    pool = f"KV pool {usage['mean']:.0%} full on average, {usage['max']:.0%} at most."
+    return {
+        "below": "Load: below saturation; requests are admitted at once. ",
+        "at": "Load: at saturation; some requests wait for admission, but the queue does not keep growing. ",
+        "above": "Load: ABOVE saturation; more arrives than is served, so latencies grow with the length of the run. ",
+        None: "",
+    }[summary["saturation"]] + pool
+
+
+def _busy(summary: Mapping[str, Any]) -> str:
+    shares = sorted(summary["bound_by"].items(), key=lambda item: -item[1])
+    named = ", ".join(f"{_RESOURCES[name]} {share:.0%}" for name, share in shares if share >= 0.005)
+    return f"GPUs busy {summary['utilization']:.0%} of the time, bound by: {named}."

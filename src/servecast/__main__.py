@@ -1,0 +1,5 @@
+"""`python -m servecast`."""
+
+from servecast.cli import main
+
+main()

@@ -1,0 +1,115 @@
+"""The command line. Commands import what they need when they run: `--help` must come at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from servecast.hardware.errors import ServecastError
+
+app = typer.Typer(
+    help="Predict latency, throughput and cost of LLM serving on a GPU before you buy it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Set a dotted key of the scenario, e.g. scheduler.max_num_seqs=64."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Key = Annotated[str | None, typer.Argument(help="Show one entry: a key, an alias or a file of your own.")]
+
+
+@app.command()
+def run(
+    scenario: Annotated[Path, typer.Argument(help="Scenario file (YAML).")],
+    overrides: Overrides = None,
+    json: Json = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for summary.json, requests.csv and scenario.yaml.")
+    ] = None,
+) -> None:
+    """Simulate one scenario.
+
+    Example: servecast run configs/quickstart.yaml --set workload.arrivals.request_rate=8 --out out/quickstart
+    """
+    from servecast.commands.run import run_scenario
+
+    run_scenario(scenario, overrides or [], as_json=json, out=out)
+
+
+@app.command()
+def gpus(key: Key = None, json: Json = False) -> None:
+    """List the GPUs of the catalogue, or show one.
+
+    Example: servecast gpus h100-sxm
+    """
+    from servecast.commands.catalogue import show_gpus
+
+    show_gpus(key, as_json=json)
+
+
+@app.command()
+def models(key: Key = None, json: Json = False) -> None:
+    """List the models of the catalogue, or show one; the path of a config.json works too.
+
+    Example: servecast models llama-3.1-8b
+    """
+    from servecast.commands.catalogue import show_models
+
+    show_models(key, as_json=json)
+
+
+@app.command()
+def engines(key: Key = None, json: Json = False) -> None:
+    """List the engine profiles, or show one.
+
+    Example: servecast engines vllm-0.19
+    """
+    from servecast.commands.catalogue import show_engines
+
+    show_engines(key, as_json=json)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of scenario files, for editors.
+
+    Example: servecast schema > scenario.schema.json
+    """
+    from servecast.commands.catalogue import print_schema
+
+    print_schema()
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    if show_version:
+        from servecast.version import version
+
+        typer.echo(version())
+        raise typer.Exit
+
+
+def main() -> None:
+    """Entry point: errors that servecast foresees end with one message and their exit code, without a traceback."""
+    try:
+        app()
+    except ServecastError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output (`| head`) has gone; nothing is wrong.
+        sys.stderr.close()
+        sys.exit(0)

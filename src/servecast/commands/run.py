@@ -1,0 +1,80 @@
+"""`servecast run`: simulate one scenario, print its result, write its files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from servecast.api import Run, simulate
+from servecast.configs.load import load_scenario
+from servecast.hardware.errors import ConfigError
+from servecast.reports.run_text import render_run
+
+
+def run_scenario(path: Path, overrides: Sequence[str], *, as_json: bool, out: Path | None) -> None:
+    """Print the result to stdout, progress to stderr. `out`: folder for the files. Raises ServecastError."""
+    scenario = load_scenario(path, overrides)
+    if out is not None:
+        _check_folder(out)
+    with _progress(scenario.name) as report:
+        run = simulate(scenario, report)
+    if out is not None:
+        write_run(run, out)
+    if as_json:
+        print(json.dumps(run.summary, indent=2))
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(render_run(run.summary, _title(run)))
+    for note in run.result.workload.notes:
+        console.print(f"Note: {note}")
+    if out is not None:
+        console.print(f"Written: {out}/summary.json, requests.csv, scenario.yaml")
+
+
+def write_run(run: Run, folder: Path) -> None:
+    """summary.json, requests.csv and scenario.yaml (all defaults filled in). Each file appears whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / "summary.json", json.dumps(run.summary, indent=2) + "\n")
+    _write(folder / "scenario.yaml", run.scenario.to_yaml())
+    _write(folder / "requests.csv", run.requests.to_csv(index=False, float_format="%.9g"))
+
+
+def _write(file: Path, text: str) -> None:
+    unfinished = file.with_name(file.name + ".part")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(file)
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise ConfigError before the work rather than after it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot be made a folder: {error.strerror}", file=folder, key="--out") from None
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr, where that is a terminal; gone when the work is done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(file=sys.stderr)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _title(run: Run) -> str:
+    scenario, parameters = run.scenario, run.result.parameters
+    layout = parameters.layout
+    gpus = layout.tensor_parallel_size * layout.pipeline_parallel_size * parameters.replicas
+    calibration = parameters.engine.kernels_for(parameters.gpu.key).calibration
+    return (
+        f"{scenario.name}: {parameters.architecture.key} ({layout.dtype}) on {gpus} x {parameters.gpu.key}, "
+        f"{parameters.engine.key} (calibration: {calibration})"
+    )

@@ -1,0 +1,79 @@
+"""Reading YAML with the line of every key; broken files answered with one message."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from servecast.hardware.errors import ConfigError
+from servecast.hardware.yaml_source import parse_yaml, read_yaml
+
+FILE = Path("scenario.yaml")
+
+
+def test_data_is_plain_python() -> None:
+    source = parse_yaml("gpu: h100-sxm\nrates: [1, 2.5]\nreplica: {dtype: fp8, swap: true}\n", FILE)
+
+    assert source.data == {"gpu": "h100-sxm", "rates": [1, 2.5], "replica": {"dtype": "fp8", "swap": True}}
+
+
+def test_every_key_and_list_item_has_its_line() -> None:
+    source = parse_yaml("replica:\n  dtype: fp8\ngpus:\n  - a40\n  - l4\n", FILE)
+
+    assert source.line(("replica",)) == 1
+    assert source.line(("replica", "dtype")) == 2
+    assert source.line(("gpus", 1)) == 5
+
+
+def test_a_missing_key_has_the_line_of_its_parent() -> None:
+    source = parse_yaml("name: x\nreplica:\n  dtype: fp8\n", FILE)
+
+    assert source.line(("replica", "block_size")) == 2
+    assert source.line(("workload", "seed")) == 1
+
+
+def test_empty_file_is_no_data() -> None:
+    assert parse_yaml("", FILE).data is None
+
+
+def test_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
+    file = tmp_path / "bom.yaml"
+    file.write_bytes(b"\xef\xbb\xbfname: x\n")
+
+    assert read_yaml(file).data == {"name": "x"}
+
+
+def test_anchors_merge() -> None:
+    source = parse_yaml("base: &b {a: 1, b: 2}\nnext:\n  <<: *b\n  b: 3\n", FILE)
+
+    assert source.data["next"] == {"a": 1, "b": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("a: 1\nb: [1, 2\n", 3, "broken YAML"),
+        ("a: 1\n\tb: 2\n", 2, "broken YAML"),
+        ("a: 1\nb: 2\na: 3\n", 3, "stands twice"),
+        ("a: 1\n? [x, y]\n: 2\n", 2, "must be a word"),
+        ("a: 1\nb: !!python/name:os.system\n", 2, "broken YAML"),
+    ],
+)
+def test_wrong_text_is_one_message_with_its_line(text: str, line: int, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        parse_yaml(text, FILE)
+
+    assert (caught.value.file, caught.value.line) == (FILE, line)
+
+
+def test_missing_file_folder_and_binary_file(tmp_path: Path) -> None:
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"\xff\xfe\x00\x80")
+
+    with pytest.raises(ConfigError, match="no such file"):
+        read_yaml(tmp_path / "absent.yaml")
+    with pytest.raises(ConfigError, match="is a folder"):
+        read_yaml(tmp_path)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_yaml(binary)
