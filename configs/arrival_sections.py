@@ -144,25 +144,13 @@ class TraceSection(Section):
 
     process: Literal["trace"]
     path: Text = Field(description="CSV or JSON lines file, gzip allowed; relative to the scenario file.")
-    format: TraceFormatName = Field(
-        default="auto", description="Format of the file; auto goes by its columns."
-    )
-    time_unit: TimeUnit | None = Field(
-        default=None, description="Unit of its times, if not that of the format."
-    )
-    bad_rows: BadRows = Field(
-        default="error", description="Rows without usable numbers: stop, or leave them out."
-    )
+    format: TraceFormatName = Field(default="auto", description="Format of the file; auto goes by its columns.")
+    time_unit: TimeUnit | None = Field(default=None, description="Unit of its times, if not that of the format.")
+    bad_rows: BadRows = Field(default="error", description="Rows without usable numbers: stop, or leave them out.")
     rate_scale: Positive = Field(default=1.0, description="2 replays twice as fast, which doubles the rate.")
 
 
 ArrivalSection = Annotated[
-    PoissonSection
-    | GammaSection
-    | ConstantSection
-    | BatchSection
-    | ClosedLoopSection
-    | ScheduleSection
-    | TraceSection,
+    PoissonSection | GammaSection | ConstantSection | BatchSection | ClosedLoopSection | ScheduleSection | TraceSection,
     Field(discriminator="process", description="When requests arrive."),
 ]

@@ -22,9 +22,7 @@ from servecast.model.layout import BLOCK_SIZES, KV_CACHE_DTYPES, WEIGHT_DTYPES
 WeightDtype = Annotated[str, Choices(WEIGHT_DTYPES)]
 KvCacheDtype = Annotated[str, Choices(KV_CACHE_DTYPES)]
 SchedulerKind = Annotated[str, Choices(("vllm",), planned=("textbook", "orca", "static"))]
-Policy = Annotated[
-    str, Choices(("fcfs",), planned=("shortest_prompt", "priority", "aging", "edf", "longest_prefix"))
-]
+Policy = Annotated[str, Choices(("fcfs",), planned=("shortest_prompt", "priority", "aging", "edf", "longest_prefix"))]
 Admission = Annotated[str, Choices(("none",), planned=("slo", "max_queue"))]
 Preemption = Annotated[Literal["recompute", "swap"], Choices(("recompute", "swap"), planned=("auto",))]
 OnUnschedulable = Annotated[Literal["reject", "wait"], Choices(("reject", "wait"))]
@@ -34,9 +32,7 @@ Router = Annotated[str, Choices(("round_robin",))]
 class ReplicaSection(Section):
     """One engine instance: how the model is spread over GPUs, and how their memory is used."""
 
-    tensor_parallel_size: Count = Field(
-        default=1, description="GPUs that share every layer. Must divide the heads."
-    )
+    tensor_parallel_size: Count = Field(default=1, description="GPUs that share every layer. Must divide the heads.")
     pipeline_parallel_size: Annotated[Count, only_yet(1, "pipeline parallelism")] = Field(
         default=1, description="Stages that share out the layers. Only 1 so far."
     )
@@ -44,9 +40,7 @@ class ReplicaSection(Section):
         default="bfloat16",
         description="Number format of the weights. A 16-bit one means as the checkpoint is.",
     )
-    kv_cache_dtype: KvCacheDtype = Field(
-        default="auto", description="Number format of the KV cache; auto is 16 bit."
-    )
+    kv_cache_dtype: KvCacheDtype = Field(default="auto", description="Number format of the KV cache; auto is 16 bit.")
     gpu_memory_utilization: Annotated[float, Bounds(gt=0, le=1)] = Field(
         default=0.9, description="Share of a GPU's memory that the engine may use, above 0 and up to 1."
     )
@@ -61,9 +55,7 @@ class ReplicaSection(Section):
     @model_validator(mode="after")
     def _known_block_size(self) -> Self:
         sizes = ", ".join(map(str, BLOCK_SIZES))
-        check(
-            self.block_size in BLOCK_SIZES, "block_size", f"must be one of {sizes}, found {self.block_size}"
-        )
+        check(self.block_size in BLOCK_SIZES, "block_size", f"must be one of {sizes}, found {self.block_size}")
         return self
 
 
@@ -71,9 +63,7 @@ class SchedulerSection(Section):
     """What the engine does in each step. The names are vLLM's."""
 
     kind: SchedulerKind = Field(default="vllm", description="Scheduler: vllm is the one of vLLM V1.")
-    policy: Policy = Field(
-        default="fcfs", description="Order of the waiting queue: first come, first served."
-    )
+    policy: Policy = Field(default="fcfs", description="Order of the waiting queue: first come, first served.")
     max_num_batched_tokens: Count = Field(default=8192, description="Most tokens in a step (token budget).")
     max_num_seqs: Count = Field(default=256, description="Most requests that run at once.")
     enable_chunked_prefill: Switch = Field(
@@ -120,6 +110,4 @@ class FleetSection(Section):
     """The replicas behind one router. All are alike."""
 
     replicas: Count = Field(default=1, description="Number of replicas.")
-    router: Router = Field(
-        default="round_robin", description="How requests are shared out over the replicas."
-    )
+    router: Router = Field(default="round_robin", description="How requests are shared out over the replicas.")

@@ -59,9 +59,7 @@ class Bounds:
     lt: float | None = None
     le: float | None = None
 
-    def __get_pydantic_core_schema__(
-        self, source: type[Any], _handler: GetCoreSchemaHandler
-    ) -> core_schema.CoreSchema:
+    def __get_pydantic_core_schema__(self, source: type[Any], _handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         # Written out: composed of pydantic's own annotations, the schema takes twice as long to compile.
         limits: dict[str, Any] = {key: value for key, value in vars(self).items() if value is not None}
         if source is int:

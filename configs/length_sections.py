@@ -48,9 +48,7 @@ class LognormalSection(Section):
 
     distribution: Literal["lognormal"]
     mean: Positive = Field(description="Mean tokens, before the bounds.")
-    cv: Annotated[float, Bounds(ge=0, le=100)] = Field(
-        description="Standard deviation over mean, before the bounds."
-    )
+    cv: Annotated[float, Bounds(ge=0, le=100)] = Field(description="Standard deviation over mean, before the bounds.")
     min: Count = Field(default=1, description="Fewest tokens.")
     max: Count | None = Field(default=None, description="Most tokens. Default: no bound.")
 
@@ -96,12 +94,8 @@ class RecordedLengthsSection(Section):
     """Lengths of a trace file, without its times."""
 
     path: Text = Field(description="CSV or JSON lines file, gzip allowed; relative to the scenario file.")
-    format: TraceFormatName = Field(
-        default="auto", description="Format of the file; auto goes by its columns."
-    )
-    bad_rows: BadRows = Field(
-        default="error", description="Rows without usable numbers: stop, or leave them out."
-    )
+    format: TraceFormatName = Field(default="auto", description="Format of the file; auto goes by its columns.")
+    bad_rows: BadRows = Field(default="error", description="Rows without usable numbers: stop, or leave them out.")
     order: Annotated[Literal["replay", "sample"], Choices(("replay", "sample"))] = Field(
         default="replay", description="As recorded, from the top again at the end; or drawn at random."
     )

@@ -32,9 +32,7 @@ def load_scenario(path: Path | str, overrides: Sequence[str] = ()) -> Scenario:
     return scenario_from(named, overrides, Origin(source.file, source.lines))
 
 
-def scenario_from(
-    data: Mapping[str, Any], overrides: Sequence[str] = (), origin: Origin | None = None
-) -> Scenario:
+def scenario_from(data: Mapping[str, Any], overrides: Sequence[str] = (), origin: Origin | None = None) -> Scenario:
     """The scenario that `data`, the content of a scenario file, describes; `data` is not changed.
 
     origin: where `data` is from, for messages. Raises ConfigError.

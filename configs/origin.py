@@ -49,11 +49,13 @@ class Origin:
     def locate(self, error: ConfigError, section: str = "") -> ConfigError:
         """`error`, raised by a part that knows no files, with its place: its key is one of `section`'s.
 
-        An error that names a file already is returned as it is.
+        The key may name the section already. An error that names a file is returned as it is.
         """
         if error.file is not None:
             return error
-        key = ".".join(part for part in (section, error.key) if part)
+        key = error.key or section
+        if key != section and not key.startswith(f"{section}."):
+            key = f"{section}.{key}" if section else key
         return self.error(key, error.problem, error.hint)
 
     def resolve(self, key: str, value: str) -> Path:

@@ -12,9 +12,7 @@ from servecast.hardware.errors import ConfigError
 from servecast.hardware.yaml_source import KeyPath, parse_yaml
 
 
-def apply_overrides(
-    data: Mapping[str, Any], overrides: Sequence[str]
-) -> tuple[dict[str, Any], dict[KeyPath, str]]:
+def apply_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> tuple[dict[str, Any], dict[KeyPath, str]]:
     """A copy of `data` with `overrides` applied in order, and which key path each one set.
 
     Each is `dotted.key=value`; the value is read as YAML, so `null`, `true`, lists and `{a: 1}` work. Missing

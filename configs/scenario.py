@@ -38,9 +38,7 @@ PATH_KEYS = (
 def _all_defaults(description: str) -> Any:
     """A section that may be left out, or left empty: all its keys have defaults."""
     # Validated like a given value, so that the section is compiled as part of the scenario only.
-    return Field(
-        default=None, validate_default=True, description=description, json_schema_extra={"default": {}}
-    )
+    return Field(default=None, validate_default=True, description=description, json_schema_extra={"default": {}})
 
 
 class WorkloadSection(Section):
@@ -73,14 +71,10 @@ class WorkloadSection(Section):
 class Scenario(Section):
     """One simulation as the user describes it."""
 
-    name: Text = Field(
-        default="scenario", description="Title in tables and reports. Default: the file's name."
-    )
+    name: Text = Field(default="scenario", description="Title in tables and reports. Default: the file's name.")
     model: Text = Field(description="Model: a catalogue key, or the path of a Hugging Face config.json.")
     gpu: Text = Field(description="GPU: a catalogue key or alias, or the path of a YAML file.")
-    engine: Text = Field(
-        default=DEFAULT_ENGINE, description="Engine profile: a key, or the path of a YAML file."
-    )
+    engine: Text = Field(default=DEFAULT_ENGINE, description="Engine profile: a key, or the path of a YAML file.")
     replica: ReplicaSection = _all_defaults("One engine instance and its GPUs.")
     scheduler: SchedulerSection = _all_defaults("What the engine does in each step.")
     fleet: FleetSection = _all_defaults("The replicas behind one router.")
@@ -134,9 +128,7 @@ class Scenario(Section):
         workload = settings["workload"]
         workload["num_requests"] = self.workload.request_count
         settings["workload"] = {
-            key: _without_none(value)
-            for key, value in workload.items()
-            if key != "lengths" or value is not None
+            key: _without_none(value) for key, value in workload.items() if key != "lengths" or value is not None
         }
         return settings
 

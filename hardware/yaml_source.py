@@ -10,7 +10,7 @@ import yaml
 
 from servecast.hardware.errors import ConfigError
 
-KeyPath = tuple[str | int, ...]
+KeyPath = tuple[str | int | float, ...]
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -67,15 +67,20 @@ def _build(loader: Any, node: yaml.Node, path: KeyPath, lines: dict[KeyPath, int
         return [_build(loader, item, (*path, i), lines, file) for i, item in enumerate(node.value)]
     if not isinstance(node, yaml.MappingNode):
         return loader.construct_object(node, deep=True)
+    # keys that an anchor merges in (`<<`) come before the file's own, which may override them
+    own = {id(key_node) for key_node, _ in node.value}
     loader.flatten_mapping(node)
     mapping: dict[Any, Any] = {}
+    written: set[Any] = set()
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
         line = key_node.start_mark.line + 1
         if not isinstance(key, (str, int, float, bool)):
             raise ConfigError(f"a key must be a word, found {key!r}", file=file, line=line)
-        if key in mapping:
+        if key in written:
             raise ConfigError("key stands twice", file=file, line=line, key=str(key))
+        if id(key_node) in own:
+            written.add(key)
         lines[(*path, key)] = line
         mapping[key] = _build(loader, value_node, (*path, key), lines, file)
     return mapping

@@ -203,8 +203,9 @@ class Replica:
             self._fixed_steady = False
             return following
         if done:
-            self._record_steady(coast, scheduler.decodes.size, done)
-            self._finish(scheduler.advance_steady(done))
+            decodes, finished = scheduler.decodes.size, scheduler.advance_steady(done)
+            self._record_steady(coast, decodes, done)
+            self._finish(scheduler.release(finished))
         self._fixed_steady = self._async_scheduling and scheduler.decodes.size > 0
         return None
 

@@ -296,15 +296,15 @@ class Scheduler:
             for request in self._interrupted:
                 request.last_token_s = now_s
             self._interrupted = []
-        if step.finishing:
-            self._finishing -= len(step.finishing)
-            self._release(step.finishing)
-        return step.finishing
+        self._finishing -= len(step.finishing)
+        return self.release(step.finishing)
 
-    def _release(self, finished: Sequence[Request]) -> None:
+    def release(self, finished: Sequence[Request]) -> Sequence[Request]:
+        """Let `finished` requests go, with their blocks. Returns them."""
         for request in finished:
             del self.running[request.id]
             self.pool.free_blocks += self.pool.blocks_for(request.computed_tokens)
+        return finished
 
     # Coasting
 
@@ -327,12 +327,11 @@ class Scheduler:
         return decodes.steps_within(self.pool.free_blocks, limit + ahead) - ahead
 
     def advance_steady(self, steps: int) -> list[Request]:
-        """Run `steps` of them at once: same outcome as planning and completing each. Returns the finished."""
+        """Run `steps` of them at once: same outcome as planning and completing each. Returns those who emitted their last
+        token; `release` lets them go.
+        """
         self.pool.free_blocks -= self.decodes.blocks_needed_for(steps)
-        finished = self.decodes.advance(steps)
-        if finished:
-            self._release(finished)
-        return finished
+        return self.decodes.advance(steps)
 
     def check(self) -> None:
         """Raise InvariantError if a block is lost or shared, or a sum is off. For tests, after any step."""

@@ -86,9 +86,7 @@ def parse_slo(text: str) -> Slo:
     while position < len(text):
         limit, end = _parse_limit(text, position)
         if any((limit.metric, limit.statistic) == (other.metric, other.statistic) for other in limits):
-            raise _error(
-                text, position, f"limits {limit.metric} {limit.statistic or 'per request'} a second time"
-            )
+            raise _error(text, position, f"limits {limit.metric} {limit.statistic or 'per request'} a second time")
         limits.append(limit)
         position = _skip(_SEPARATOR, text, end)
     if not limits:
@@ -101,16 +99,12 @@ def _parse_limit(text: str, start: int) -> tuple[SloLimit, int]:
     statistic, position = _parse_statistic(text, position)
     if metric == "itl" and statistic is None:
         hint = "Write itl:p99<=50ms, or limit tpot per request"
-        raise _error(
-            text, start, "itl pools the gaps of all requests and cannot be limited per request", hint
-        )
+        raise _error(text, start, "itl pools the gaps of all requests and cannot be limited per request", hint)
     relation = _RELATION.match(text, position)
     if relation is None:
         raise _error(text, position, f"{metric} has no limit", EXAMPLE)
     if relation[1] not in ("<=", "≤", ":"):
-        raise _error(
-            text, relation.start(1), f"cannot use {relation[1]!r}", "Limits are upper bounds: write <="
-        )
+        raise _error(text, relation.start(1), f"cannot use {relation[1]!r}", "Limits are upper bounds: write <=")
     if relation[1] == ":" and statistic is not None:
         raise _error(text, relation.start(1), f"{metric}:{statistic} needs <= before its limit", EXAMPLE)
     limit_s, end = _parse_duration(text, relation.end(), unit_required=relation[1] != ":")

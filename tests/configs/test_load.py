@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -121,6 +124,18 @@ def test_a_file_that_is_no_scenario(file: Path, text: str, told: str) -> None:
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.yaml: no such file"):
         load_scenario(tmp_path / "nowhere.yaml")
+
+
+def test_reading_a_scenario_needs_no_numerical_library() -> None:
+    # The command must answer a mistake at once; numpy and pandas take longer to import than all of this.
+    code = "import sys, servecast.configs.load; print({'numpy', 'pandas', 'scipy'} & set(sys.modules))"
+    path = str(Path(__file__).parents[2] / "src")
+
+    found = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True
+    )
+
+    assert found.stdout.strip() == "set()"
 
 
 # Wrong settings: file, line, key, what was found, what would be right
@@ -339,9 +354,7 @@ def test_pipeline_parallelism_is_refused_plainly(file: Path) -> None:
 
 
 def test_all_mistakes_are_told_in_the_order_of_the_file(file: Path) -> None:
-    told = refused(
-        file, "gpu: h100-sxm\nreplica:\n  dtype: bfloat16", "gpu: 1\nreplica:\n  dtype: x\nseed: -1"
-    )
+    told = refused(file, "gpu: h100-sxm\nreplica:\n  dtype: bfloat16", "gpu: 1\nreplica:\n  dtype: x\nseed: -1")
 
     assert [line.split(": ")[1] for line in told.splitlines()] == ["gpu", "replica.dtype", "seed"]
 
@@ -480,10 +493,7 @@ def test_later_stages_can_name_file_and_line_of_a_key(file: Path) -> None:
     scenario = load_scenario(file, ["gpu=h1000"])
 
     assert str(scenario.origin.error("model", "unknown model")) == f"{file}:1: model: unknown model"
-    assert (
-        str(scenario.origin.error("gpu", "unknown GPU", "Valid: ..."))
-        == "--set gpu=h1000: unknown GPU. Valid: ..."
-    )
+    assert str(scenario.origin.error("gpu", "unknown GPU", "Valid: ...")) == "--set gpu=h1000: unknown GPU. Valid: ..."
 
 
 def test_an_error_from_below_gets_its_place(file: Path) -> None:
@@ -491,6 +501,10 @@ def test_an_error_from_below_gets_its_place(file: Path) -> None:
     bare = ConfigError("must divide the heads", key="dtype")
 
     assert str(origin.locate(bare, "replica")) == f"{file}:4: replica.dtype: must divide the heads"
+    assert str(origin.locate(ConfigError("is wrong", key="replica.dtype"), "replica")).endswith(
+        "4: replica.dtype: is wrong"
+    )
+    assert str(origin.locate(ConfigError("unknown model"), "model")) == f"{file}:1: model: unknown model"
     placed = ConfigError("no such file", file="trace.csv")
     assert origin.locate(placed, "workload") is placed
 

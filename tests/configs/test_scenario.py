@@ -98,9 +98,7 @@ def test_defaulted_keys_are_those_that_nobody_set() -> None:
     assert "replica.block_size" in defaulted
     assert "scheduler.policy" in defaulted
     assert "workload.num_requests" in defaulted
-    assert not {"model", "replica.dtype", "scheduler.max_num_seqs", "workload.lengths.profile"} & set(
-        defaulted
-    )
+    assert not {"model", "replica.dtype", "scheduler.max_num_seqs", "workload.lengths.profile"} & set(defaulted)
 
 
 def test_the_effective_scenario_leaves_out_alternatives_that_were_not_taken() -> None:
@@ -229,9 +227,7 @@ def test_the_effective_scenario_means_the_same_when_written_and_read_again(tmp_p
     (tmp_path / "in").mkdir()
     source = tmp_path / "in" / "s.yaml"
     arrivals = {"process": "trace", "path": "t.csv"}
-    source.write_text(
-        yaml.safe_dump(a_scenario(name="on", gpu="../gpu.yaml", workload={"arrivals": arrivals}))
-    )
+    source.write_text(yaml.safe_dump(a_scenario(name="on", gpu="../gpu.yaml", workload={"arrivals": arrivals})))
     scenario = load_scenario(source)
     copy = tmp_path / "copy.yaml"
     copy.write_text(scenario.to_yaml())

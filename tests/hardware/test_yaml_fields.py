@@ -57,7 +57,7 @@ def test_zero_can_be_allowed() -> None:
 
 
 def test_unquoted_version_number_is_answered_with_quotes() -> None:
-    with pytest.raises(ConfigError, match='Put it in quotes: "0.19"'):
+    with pytest.raises(ConfigError, match=r'Put it in quotes: "0\.19"'):
         fields_of("version: 0.19").text("version")
 
 

@@ -45,6 +45,12 @@ def test_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
 
 
 def test_anchors_merge() -> None:
+    source = parse_yaml("base: &b {a: 1, b: 2}\nnext:\n  <<: *b\n  c: 3\n", FILE)
+
+    assert source.data["next"] == {"a": 1, "b": 2, "c": 3}
+
+
+def test_own_keys_override_merged_ones() -> None:
     source = parse_yaml("base: &b {a: 1, b: 2}\nnext:\n  <<: *b\n  b: 3\n", FILE)
 
     assert source.data["next"] == {"a": 1, "b": 3}

@@ -38,9 +38,7 @@ def test_spelling_does_not_matter(text: str, same: str) -> None:
     assert str(parse_slo(text)) == same
 
 
-@pytest.mark.parametrize(
-    ("statistic", "percentile"), [("p99.9", 99.9), ("median", 50.0), ("mean", None), (None, None)]
-)
+@pytest.mark.parametrize(("statistic", "percentile"), [("p99.9", 99.9), ("median", 50.0), ("mean", None), (None, None)])
 def test_percentile_of_a_statistic(statistic: str | None, percentile: float | None) -> None:
     assert SloLimit("ttft", statistic, 1.0).percentile == percentile
 

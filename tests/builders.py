@@ -1,0 +1,109 @@
+"""Small parts that many tests are made of: a tiny model, a GPU, engines whose steps take a known time, runs of a few requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from servecast.hardware.engines import (
+    DecodeCoefficients,
+    Elementwise,
+    EngineProfile,
+    GemmCoefficients,
+    HostTimes,
+    KernelCoefficients,
+    PrefillCoefficients,
+    load_engine,
+)
+from servecast.hardware.gpus import Gpu, load_gpu
+from servecast.model.architecture import Architecture, Attention, DenseMlp, Layer
+from servecast.model.arrivals import Arrivals, TraceArrivals
+from servecast.model.layout import ReplicaLayout
+from servecast.model.lengths import EmpiricalLengths
+from servecast.model.scheduler import SchedulerParameters
+from servecast.model.simulation import SimulationParameters, SimulationResult, run_simulation
+from servecast.model.workload import WorkloadParameters
+
+
+def tiny_model(windows: Sequence[int | None] = (None, None), **changes: Any) -> Architecture:
+    """A model of a few megabytes, one layer for each of `windows`."""
+    layers = tuple(Layer(Attention(8, 4, 64, window), DenseMlp(1024)) for window in windows)
+    architecture = Architecture("tiny", "Tiny", 512, 4096, False, layers, max_model_len=8192)
+    return replace(architecture, **changes)
+
+
+def llama_8b() -> Architecture:
+    """Llama-3.1-8B, written out."""
+    layer = Layer(Attention(32, 8, 128), DenseMlp(14336))
+    return Architecture("llama-3.1-8b", "Llama-3.1-8B", 4096, 128256, False, (layer,) * 32, 131072)
+
+
+def real_engine(**changes: Any) -> EngineProfile:
+    return replace(load_engine("vllm-0.19"), **changes)
+
+
+def clock_engine(step_s: float = 1.0, *, asynchronous: bool = False, server_s: float = 0.0) -> EngineProfile:
+    """An engine whose every step takes `step_s`, whatever is in it (but for some 1e-20 s)."""
+    free = KernelCoefficients(
+        calibration="measured",
+        gemm={"16bit": GemmCoefficients(t0_s=0.0, e_c=1e20, e_m=1e20, p=2.0)},
+        prefill=PrefillCoefficients(t0_s=0.0, e_c=1e20, e_m=1e20, s_half_tokens=0.0, c_tail=0.0),
+        decode=DecodeCoefficients(t0_s=0.0, e_m=1e20, c_item_s=0.0, c_ctx_s_per_token=0.0),
+        decode_fp8_kv=None,
+        all_reduce=None,
+        residuals={},
+        sources={},
+    )
+    return replace(
+        load_engine("vllm-0.19"),
+        async_scheduling=asynchronous,
+        host=HostTimes(step_s=step_s, request_s=0.0, server_s=server_s),
+        elementwise=Elementwise(kernel_s=0.0, e_m=1e20),
+        kernels={},
+        default_kernels=free,
+    )
+
+
+def a_gpu(**changes: Any) -> Gpu:
+    return replace(load_gpu("h100-sxm"), **changes)
+
+
+def trace(requests: Sequence[tuple[float, int, int]]) -> WorkloadParameters:
+    """Requests given as (arrival in s, prompt tokens, output tokens)."""
+    times, prompts, outputs = (np.array(column) for column in zip(*requests, strict=True))
+    return with_lengths(TraceArrivals(times.astype(np.float64)), prompts, outputs)
+
+
+def with_lengths(arrivals: Arrivals, prompts: Any, outputs: Any) -> WorkloadParameters:
+    lengths = EmpiricalLengths(np.asarray(prompts, dtype=np.int64), np.asarray(outputs, dtype=np.int64))
+    return WorkloadParameters(arrivals, lengths, num_requests=len(lengths))
+
+
+def run(
+    workload: WorkloadParameters,
+    *,
+    engine: EngineProfile | None = None,
+    architecture: Architecture | None = None,
+    gpu: Gpu | None = None,
+    blocks: int | None = 1000,
+    block_size: int = 16,
+    coast: bool = True,
+    replicas: int = 1,
+    layout: ReplicaLayout | None = None,
+    **scheduler: Any,
+) -> SimulationResult:
+    """Simulate `workload`; `scheduler` takes the fields of SchedulerParameters, `blocks` the size of the KV pool."""
+    parameters = SimulationParameters(
+        architecture=architecture or tiny_model(),
+        gpu=gpu or a_gpu(),
+        engine=engine or clock_engine(),
+        layout=layout or ReplicaLayout(kv_pool_blocks=blocks, block_size=block_size),
+        scheduler=SchedulerParameters(**scheduler),
+        workload=workload,
+        replicas=replicas,
+        coast=coast,
+    )
+    return run_simulation(parameters)
