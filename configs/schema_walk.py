@@ -31,7 +31,7 @@ class Key:
 
 def find(root: type[Section], location: tuple[str | int, ...]) -> Spot:
     """The spot of pydantic's `location`, which names the kind of a section as a step of its own."""
-    path: list[str | int] = []
+    path: list[str | int | float] = []
     owner: type[Section] | None = None
     inside: Sections = {"": root}
     for part in location:
@@ -44,7 +44,7 @@ def find(root: type[Section], location: tuple[str | int, ...]) -> Spot:
     return Spot(tuple(path), owner)
 
 
-def field_sections(owner: type[Section], key: str | int) -> Sections:
+def field_sections(owner: type[Section], key: str | int | float) -> Sections:
     """The sections that `key` may hold, by kind: empty for a plain value, "" where there is only one."""
     field = owner.model_fields.get(key) if isinstance(key, str) else None
     found = [] if field is None else list(_sections_in(field.annotation))

@@ -54,8 +54,11 @@ def parse_yaml(text: str, file: Path) -> YamlSource:
     except yaml.MarkedYAMLError as error:
         line = None if error.problem_mark is None else error.problem_mark.line + 1
         raise ConfigError(f"broken YAML: {error.problem or error}", file=file, line=line) from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
+        # ValueError: a date or number that looks like one and is not, such as 2023-13-45.
         raise ConfigError(f"broken YAML: {error}", file=file) from None
+    except RecursionError:
+        raise ConfigError("broken YAML: an anchor that holds itself, or far too deep nesting", file=file) from None
     finally:
         loader.dispose()
     return YamlSource(file, data, lines)

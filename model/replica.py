@@ -71,11 +71,9 @@ class Coast:
         rest = now_s - self.start_s - self.first_s
         if rest <= 0:
             return 0 if self.first_s else 1
+        # The root of the series, in the form that does not cancel for small slopes.
         half = self.duration_s - self.slope_s / 2
-        if self.slope_s:
-            steps = int((math.sqrt(half * half + 2 * self.slope_s * rest) - half) / self.slope_s)
-        else:
-            steps = int(rest / self.duration_s)
+        steps = int(2 * rest / (half + math.sqrt(half * half + 2 * self.slope_s * rest)))
         # That many have ended before `now_s`, but for one either way by rounding.
         if steps and self.end_s(steps) >= now_s:
             return min(steps, self.steps)

@@ -324,7 +324,7 @@ class Scheduler:
         limit = decodes.steps_to_finish()
         if decodes.windowed:
             limit = min(limit, decodes.steps_to_window() or limit)
-        return decodes.steps_within(self.pool.free_blocks, limit + ahead) - ahead
+        return max(decodes.steps_within(self.pool.free_blocks, limit + ahead) - ahead, 0)
 
     def advance_steady(self, steps: int) -> list[Request]:
         """Run `steps` of them at once: same outcome as planning and completing each. Returns those who emitted their last

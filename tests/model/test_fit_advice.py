@@ -40,7 +40,7 @@ def test_length_is_cut_no_more_than_it_takes() -> None:
 
 def test_seventy_billion_on_one_h100_needs_more_gpus_or_fewer_bits() -> None:
     changes = by_key(changes_that_fit(question("llama-3.3-70b", "h100-sxm", ReplicaLayout(max_model_len=8192))))
-    assert changes == {"dtype": "w4a16", "tensor_parallel_size": 4}
+    assert changes == {"dtype": "fp8", "tensor_parallel_size": 2}
 
 
 def test_utilisation_is_raised_no_further_than_needed() -> None:
