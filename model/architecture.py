@@ -104,6 +104,7 @@ class Architecture:
     max_model_len: tokens of context that the checkpoint allows. position_embeddings: rows of a learned position table
     (0 with rotary embeddings). final_norms: vectors of `hidden_size` after the last layer. rotary_rows: rows of all
     cos/sin tables together, None for one table of `max_model_len` rows. quantization: None for a 16-bit checkpoint.
+    unquantised: parts that published quantised versions of this checkpoint leave at 16 bit, as in `Quantization`.
     """
 
     key: str
@@ -118,6 +119,7 @@ class Architecture:
     rotary_rows: int | None = None
     vision: VisionEncoder | None = None
     quantization: Quantization | None = None
+    unquantised: frozenset[str] = frozenset()
 
     @property
     def num_layers(self) -> int:

@@ -18,8 +18,8 @@ from servecast.hardware.engines import (
     DecodeCoefficients,
     GemmCoefficients,
     NvlinkAllReduce,
-    PcieAllReduce,
     PrefillCoefficients,
+    RingAllReduce,
 )
 
 Floats = NDArray[np.float64]
@@ -65,7 +65,7 @@ class GemmForm:
     def seconds(self, m: Floats, n: float, k: float) -> GemmTime:
         """y[m, n] = x[m, k] W[n, k]^T, output in 16 bit; `m` tokens (array, >= 1)."""
         c = self.coefficients
-        starvation = 1.0 + c.s * _TILE_ELEMENTS * self.sm_count / (m * n)
+        starvation = 1.0 + c.s * (_TILE_ELEMENTS * self.sm_count / (m * n)) ** c.starvation_power
         compute = 2.0 * m * n * k / (c.e_c * self.peak_flops) * starvation
         traffic = self.weight_bytes * n * k + self.activation_bytes * m * k + 2.0 * m * n
         memory = traffic / (c.e_m * self.bytes_per_s)
@@ -171,22 +171,22 @@ def decode_attention(
     )
 
 
-def all_reduce_seconds(bytes_: Floats, gpus: int, form: NvlinkAllReduce | PcieAllReduce) -> Floats:
-    """Sum `bytes_` (per GPU) over `gpus` GPUs of one server. Raises KeyError where a PCIe table lacks that number."""
+def all_reduce_seconds(bytes_: Floats, gpus: int, form: NvlinkAllReduce | RingAllReduce) -> Floats:
+    """Sum `bytes_` (per GPU) over `gpus` GPUs of one server."""
+    if isinstance(form, RingAllReduce):
+        return ring_seconds(bytes_, gpus, form)
     ring = 2.0 * (gpus - 1) / gpus * bytes_
-    if isinstance(form, PcieAllReduce):
-        fixed, speed = form.per_gpus[gpus]
-        return fixed + ring / speed
     oneshot = (gpus - 1) * bytes_ / form.small_oneshot_bytes_per_s
     twoshot = form.small_twoshot_extra_s + ring / form.small_twoshot_bytes_per_s
     small = form.small_a_s + form.small_b_s_per_peer * (gpus - 1) + np.minimum(oneshot, twoshot)
-    large = (
-        form.large_a_s
-        + form.large_b_s_per_peer * (gpus - 1)
-        + ring / form.large_bytes_per_s
-        + form.large_sqrt_s_per_sqrt_byte * np.sqrt(ring)
-    )
-    return np.where(bytes_ <= form.small_max_bytes, small, large)
+    return np.where(bytes_ <= form.small_max_bytes, small, ring_seconds(bytes_, gpus, form.large))
+
+
+def ring_seconds(bytes_: Floats, gpus: int, form: RingAllReduce) -> Floats:
+    """With the figures for the largest measured number of GPUs up to `gpus` (else for the smallest)."""
+    measured = [number for number in form.per_gpus if number <= gpus]
+    fixed, speed = form.per_gpus[max(measured) if measured else min(form.per_gpus)]
+    return fixed + 2.0 * (gpus - 1) / gpus * bytes_ / speed
 
 
 def link_all_reduce_seconds(bytes_: Floats, gpus: int, bytes_per_s: float) -> Floats:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from servecast.hardware.engines import Elementwise, KernelCoefficients
+from servecast.hardware.engines import Elementwise, KernelCoefficients, NvlinkAllReduce, RingAllReduce
 from servecast.hardware.errors import ConfigError
 from servecast.hardware.gpus import Gpu
 from servecast.model.architecture import Architecture, Attention, DenseMlp, Layer
@@ -115,7 +115,8 @@ class LayerCost:
 def collective_seconds(bytes_: Floats, gpus: int, gpu: Gpu, kernels: KernelCoefficients) -> Floats:
     """All-reduce of `bytes_` over `gpus` GPUs: as measured, else over the datasheet's link, else over PCIe."""
     form = kernels.all_reduce
-    if form is not None and (not hasattr(form, "per_gpus") or gpus in form.per_gpus):
+    # Over PCIe more GPUs than were measured are another machine's matter: its topology decides.
+    if isinstance(form, NvlinkAllReduce) or (isinstance(form, RingAllReduce) and gpus <= max(form.per_gpus)):
         return all_reduce_seconds(bytes_, gpus, form)
     link = gpu.link
     speed = link.bytes_per_s if link is not None and link.domain_gpus >= gpus else gpu.pcie_bytes_per_s

@@ -45,9 +45,7 @@ def check_layout(architecture: Architecture, layout: ReplicaLayout) -> None:
         hint = "Valid: " + ", ".join(map(str, BLOCK_SIZES))
         _refuse("block_size", f"{layout.block_size} tokens is not a block size of the engine", hint)
     if not 0 < layout.gpu_memory_utilization <= 1:
-        _refuse(
-            "gpu_memory_utilization", f"must be above 0 and at most 1, found {layout.gpu_memory_utilization}"
-        )
+        _refuse("gpu_memory_utilization", f"must be above 0 and at most 1, found {layout.gpu_memory_utilization}")
     if layout.kv_pool_blocks is not None and layout.kv_pool_blocks < 1:
         _refuse("kv_pool_blocks", f"must be 1 or more, found {layout.kv_pool_blocks}")
     if layout.draft_layers < 0:

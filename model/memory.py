@@ -57,6 +57,11 @@ class MemoryPlan:
         """The pool in blocks of `block_size` tokens of all layers, for a scheduler that knows no groups."""
         return self.kv_pool_tokens // self.block_size
 
+    @property
+    def sequence_block_bytes(self) -> int:
+        """Bytes of one of those blocks, on one GPU."""
+        return self.kv_bytes_per_block * self.kv_groups
+
 
 @dataclass(frozen=True)
 class _Request:
@@ -134,9 +139,7 @@ def _with_draft(architecture: Architecture, draft_layers: int) -> Architecture:
     if not draft_layers:
         return architecture
     last = architecture.layers[-1]
-    attention = (
-        replace(last.attention, window=None) if isinstance(last.attention, Attention) else last.attention
-    )
+    attention = replace(last.attention, window=None) if isinstance(last.attention, Attention) else last.attention
     draft = Layer(attention, last.mlp, last.norms)
     return replace(architecture, layers=architecture.layers + (draft,) * draft_layers)
 

@@ -69,7 +69,7 @@ def effective_quantization(architecture: Architecture, dtype: str) -> Quantizati
     own = architecture.quantization
     if dtype in _SIXTEEN_BIT or (own is not None and own.dtype == dtype):
         return own
-    return Quantization(dtype)
+    return Quantization(dtype, ignored=architecture.unquantised)
 
 
 def layer_matrices(
@@ -182,9 +182,7 @@ def _mlp_matrices(part: str, width: int, gated: bool, hidden_size: int, copies: 
     yield Matrix(part, hidden_size, width, copies)
 
 
-def _moe_matrices(
-    mlp: MoeMlp, hidden_size: int, gpus: int, quantization: Quantization | None
-) -> Iterator[Matrix]:
+def _moe_matrices(mlp: MoeMlp, hidden_size: int, gpus: int, quantization: Quantization | None) -> Iterator[Matrix]:
     mxfp4 = quantization is not None and quantization.dtype == "mxfp4"
     width = mlp.expert_intermediate_size // gpus
     if mxfp4:
@@ -196,9 +194,7 @@ def _moe_matrices(
         # The mxfp4 kernel wants them at 32 bit.
         yield Matrix("other", 2 * biases if mxfp4 else biases, 1)
     if mlp.shared_intermediate_size:
-        yield from _mlp_matrices(
-            "shared_experts", mlp.shared_intermediate_size // gpus, mlp.gated, hidden_size
-        )
+        yield from _mlp_matrices("shared_experts", mlp.shared_intermediate_size // gpus, mlp.gated, hidden_size)
 
 
 def _scales(matrix: Matrix, group: int | None) -> int:

@@ -12,7 +12,7 @@ from servecast.hardware.engines.profile import (
     HostTimes,
     KernelCoefficients,
     NvlinkAllReduce,
-    PcieAllReduce,
+    RingAllReduce,
     PrefillCoefficients,
 )
 from servecast.hardware.engines.profile_files import DEFAULT_ENGINE, engine_keys, load_engine
@@ -26,7 +26,7 @@ __all__ = [
     "HostTimes",
     "KernelCoefficients",
     "NvlinkAllReduce",
-    "PcieAllReduce",
+    "RingAllReduce",
     "PrefillCoefficients",
     "engine_keys",
     "load_engine",

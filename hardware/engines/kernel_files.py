@@ -20,7 +20,7 @@ from servecast.hardware.engines.profile import (
     GemmCoefficients,
     KernelCoefficients,
     NvlinkAllReduce,
-    PcieAllReduce,
+    RingAllReduce,
     PrefillCoefficients,
 )
 from servecast.hardware.yaml_fields import Fields
@@ -33,7 +33,8 @@ _MEASURED_ENGINES = ("vllm", "sglang", "trtllm", _ANY_ENGINE)
 _DEFAULT_STEM = "default"
 _GEMM_GROUPS = {"16bit": "gemm_16bit", "fp8": "gemm_fp8", "nvfp4": "gemm_nvfp4"}
 _PCIE_GROUPS = {n: f"all_reduce_pcie_n{n}" for n in (2, 4, 8)}
-_NVLINK_GROUPS = ("all_reduce_small", "all_reduce_large")
+_LARGE_GROUPS = {n: f"all_reduce_large_n{n}" for n in (2, 4, 8)}
+_NVLINK_GROUPS = ("all_reduce_small", *_LARGE_GROUPS.values())
 _ATTENTION_GROUPS = ("prefill", "decode", "decode_fp8_kv")
 _GROUPS = (*_GEMM_GROUPS.values(), *_ATTENTION_GROUPS, *_NVLINK_GROUPS, *_PCIE_GROUPS.values())
 # What a GPU's label rests on: the parts of a step that every dense model has on one GPU.
@@ -169,13 +170,14 @@ def _residual(entry: Fields) -> str:
 
 
 def _gemm(entry: Fields) -> GemmCoefficients:
-    _only(entry, "t0_us", "e_c", "e_m", "p", "s")
+    _only(entry, "t0_us", "e_c", "e_m", "p", "s", "q")
     return GemmCoefficients(
         t0_s=entry.number("t0_us", zero=True) * _US,
         e_c=entry.number("e_c"),
         e_m=entry.number("e_m"),
         p=entry.number("p"),
         s=entry.number("s", zero=True) if entry.has("s") else 0.0,
+        starvation_power=entry.number("q") if entry.has("q") else 1.0,
     )
 
 
@@ -200,17 +202,16 @@ def _decode(entry: Fields) -> DecodeCoefficients:
     )
 
 
-def _all_reduce(entries: Mapping[str, Fields]) -> NvlinkAllReduce | PcieAllReduce | None:
+def _all_reduce(entries: Mapping[str, Fields]) -> NvlinkAllReduce | RingAllReduce | None:
     """NVLink if both of its regimes are known, else PCIe if any number of GPUs is, else unknown."""
-    if all(group in entries for group in _NVLINK_GROUPS):
-        return _nvlink(entries["all_reduce_small"], entries["all_reduce_large"])
-    pcie = {n: _pcie(entries[group]) for n, group in _PCIE_GROUPS.items() if group in entries}
-    return PcieAllReduce(pcie) if pcie else None
+    large, pcie = _rings(entries, _LARGE_GROUPS), _rings(entries, _PCIE_GROUPS)
+    if large is not None and "all_reduce_small" in entries:
+        return _nvlink(entries["all_reduce_small"], large)
+    return pcie
 
 
-def _nvlink(small: Fields, large: Fields) -> NvlinkAllReduce:
+def _nvlink(small: Fields, large: RingAllReduce) -> NvlinkAllReduce:
     _only(small, "a_us", "b_us_per_peer", "bw_twoshot_gbs", "bw_oneshot_gbs", "x_twoshot_us")
-    _only(large, "a_us", "b_us_per_peer", "busbw_gbs", "c_sqrt_ns")
     return NvlinkAllReduce(
         small_max_bytes=_SMALL_ALL_REDUCE_BYTES,
         small_a_s=small.number("a_us") * _US,
@@ -218,13 +219,16 @@ def _nvlink(small: Fields, large: Fields) -> NvlinkAllReduce:
         small_oneshot_bytes_per_s=small.number("bw_oneshot_gbs") * _GB,
         small_twoshot_bytes_per_s=small.number("bw_twoshot_gbs") * _GB,
         small_twoshot_extra_s=small.number("x_twoshot_us", zero=True) * _US,
-        large_a_s=large.number("a_us") * _US,
-        large_b_s_per_peer=large.number("b_us_per_peer", zero=True) * _US,
-        large_bytes_per_s=large.number("busbw_gbs") * _GB,
-        large_sqrt_s_per_sqrt_byte=large.number("c_sqrt_ns", zero=True) * 1e-9,
+        large=large,
     )
 
 
-def _pcie(entry: Fields) -> tuple[float, float]:
+def _rings(entries: Mapping[str, Fields], groups: Mapping[int, str]) -> RingAllReduce | None:
+    """Those of `groups` (number of GPUs -> name) that were measured; None if none was."""
+    rings = {gpus: _ring(entries[group]) for gpus, group in groups.items() if group in entries}
+    return RingAllReduce(rings) if rings else None
+
+
+def _ring(entry: Fields) -> tuple[float, float]:
     _only(entry, "a_us", "busbw_gbs")
     return entry.number("a_us") * _US, entry.number("busbw_gbs") * _GB

@@ -15,7 +15,8 @@ from servecast.hardware.memory_rules import MemoryRules
 class GemmCoefficients:
     """t0_s + pnorm(compute, memory; p). e_c, e_m: shares of peak FLOP/s and bandwidth that are reached.
 
-    s: weight of output-tile starvation in 8-bit and 4-bit GEMMs, 0 in 16 bit.
+    s: weight of output-tile starvation in 8-bit and 4-bit GEMMs, 0 in 16 bit; it falls with the number of output
+    tiles to the power of `starvation_power`.
     """
 
     t0_s: float
@@ -23,6 +24,7 @@ class GemmCoefficients:
     e_m: float
     p: float
     s: float = 0.0
+    starvation_power: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,15 @@ class DecodeCoefficients:
 
 
 @dataclass(frozen=True)
+class RingAllReduce:
+    """a + k/bandwidth with k = 2(n-1)/n * bytes, one (a_s, bytes_per_s) pair per number of GPUs n."""
+
+    per_gpus: Mapping[int, tuple[float, float]]
+
+
+@dataclass(frozen=True)
 class NvlinkAllReduce:
-    """Two regimes. small, up to small_max_bytes: one-shot or two-shot kernel. large: ring, with a root."""
+    """Two regimes: up to small_max_bytes a one-shot or two-shot kernel, above it `large`."""
 
     small_max_bytes: float
     small_a_s: float
@@ -59,17 +68,7 @@ class NvlinkAllReduce:
     small_oneshot_bytes_per_s: float
     small_twoshot_bytes_per_s: float
     small_twoshot_extra_s: float
-    large_a_s: float
-    large_b_s_per_peer: float
-    large_bytes_per_s: float
-    large_sqrt_s_per_sqrt_byte: float
-
-
-@dataclass(frozen=True)
-class PcieAllReduce:
-    """a + k/bandwidth with k = 2(n-1)/n * bytes, one (a_s, bytes_per_s) pair per number of GPUs n."""
-
-    per_gpus: Mapping[int, tuple[float, float]]
+    large: RingAllReduce
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class KernelCoefficients:
     decode_fp8_kv: None where only a 16-bit KV cache was measured.
     all_reduce: None where it was not measured over this GPU's link; the datasheet's link has to do then.
     residuals: group of coefficients -> median/p90 error and on which points. sources: group -> where from.
-    Groups: gemm_16bit (fp8, nvfp4), prefill, decode, decode_fp8_kv, all_reduce_small (large, pcie_n2 ...).
+    Groups: gemm_16bit (fp8, nvfp4), prefill, decode, decode_fp8_kv, all_reduce_small (large_n2, pcie_n2 ...).
     """
 
     calibration: str
@@ -93,7 +92,7 @@ class KernelCoefficients:
     prefill: PrefillCoefficients
     decode: DecodeCoefficients
     decode_fp8_kv: DecodeCoefficients | None
-    all_reduce: NvlinkAllReduce | PcieAllReduce | None
+    all_reduce: NvlinkAllReduce | RingAllReduce | None
     residuals: Mapping[str, str]
     sources: Mapping[str, str]
     calibrated_on: str | None = None

@@ -52,7 +52,7 @@ def test_utilisation_is_raised_no_further_than_needed() -> None:
 
 def test_pairs_are_tried_when_nothing_helps_alone() -> None:
     changes = changes_that_fit(question("llama-3.1-405b", "h100-sxm", ReplicaLayout(max_model_len=8192)))
-    assert [str(change) for change in changes][0] == "dtype: fp8, tensor_parallel_size: 8"
+    assert str(changes[0]) == "dtype: fp8, tensor_parallel_size: 8"
 
 
 def test_nothing_is_offered_where_nothing_helps() -> None:

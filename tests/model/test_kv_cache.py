@@ -83,6 +83,6 @@ def _with_windowed_kv_heads(architecture: Architecture, heads: int) -> Architect
     for layer in architecture.layers:
         assert isinstance(layer.attention, Attention)
         if layer.attention.window is not None:
-            layer = replace(layer, attention=replace(layer.attention, num_kv_heads=heads))  # noqa: PLW2901
+            layer = replace(layer, attention=replace(layer.attention, num_kv_heads=heads))
         layers.append(layer)
     return replace(architecture, layers=tuple(layers))

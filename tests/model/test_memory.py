@@ -103,6 +103,7 @@ def test_pool_given_replaces_the_computed_one() -> None:
 def test_scheduler_without_groups_counts_blocks_of_all_layers() -> None:
     table = plan("gemma-3-27b")
     assert table.sequence_pool_blocks == table.kv_pool_blocks // 7
+    assert table.sequence_block_bytes == 70 * 16 * 8192
 
 
 def test_draft_head_takes_weights_and_cache() -> None:

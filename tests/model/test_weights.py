@@ -83,6 +83,14 @@ def test_parts_that_a_checkpoint_leaves_alone_stay_sixteen_bit() -> None:
     assert more == pytest.approx(attention_weights, rel=0.01)
 
 
+def test_parts_that_published_versions_leave_alone_do_too() -> None:
+    """FP8 checkpoints of Llama 4 keep attention at 16 bit."""
+    spared = replace(LLAMA, unquantised=frozenset({"attention"}))
+    own = replace(LLAMA, quantization=Quantization("fp8", ignored=frozenset({"attention"})))
+    fp8 = ReplicaLayout(dtype="fp8")
+    assert stage_weights_bytes(spared, fp8, 0) == stage_weights_bytes(own, fp8, 0)
+
+
 @pytest.mark.parametrize(("dtype", "bits"), [("w4a16", 4.125), ("awq", 4.15625), ("nvfp4", 4.5), ("mxfp4", 4.25)])
 def test_four_bit_weights_carry_their_scales(dtype: str, bits: float) -> None:
     assert matrix_bytes(Matrix("mlp", 1024, 4096), Quantization(dtype)) == 1024 * 4096 * bits / 8

@@ -1,0 +1,97 @@
+"""Predicted against measured TPOT and mean TTFT of closed-loop runs: Llama-3.1-70B FP8 on vLLM, H100 and H200.
+
+    python benchmarks/accuracy/closed_loop.py DATA/e2e/serving_measured.csv [--gpu h100-sxm] [--rows]
+
+The measured rows are those of aiconfigurator's silicon_sample.csv (Apache-2.0). As stated there: `concurrency` clients,
+10 prompts a client, input and output lengths uniform in 0.8 to 1.0 of the nominal ones, all clients start at once.
+Nothing in the engine profile is fitted to the H100 rows. The one number that closed-loop rows informed is the server time
+of a request; it is fitted on the H200 rows (`--fit-server` prints that fit), so those are no test of the mean TTFT.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from servecast import simulate
+from servecast.configs.load import scenario_from
+from servecast.configs.scenario import Scenario
+from servecast.hardware.engines import load_engine
+
+GPUS = {"h100_sxm": "h100-sxm", "h200_sxm": "h200-sxm", "b200_sxm": "b200-sxm"}
+ENGINE = "vllm-0.10"
+PROMPTS_PER_CLIENT = 10
+
+
+def measured_rows(file: Path, gpu: str) -> pd.DataFrame:
+    """The vLLM rows of Llama-3.1-70B in FP8 on `gpu`."""
+    rows = pd.read_csv(file)
+    chosen = (rows["backend"] == "vllm") & (rows["model_path"] == "meta-llama/Llama-3.1-70B") & (rows["precision"] == "fp8")
+    rows = rows[chosen & (rows["system"].map(GPUS) == gpu)]
+    return rows.sort_values(["tp_size", "isl", "osl", "concurrency"]).reset_index(drop=True)
+
+
+def scenario(row: pd.Series, gpu: str) -> Scenario:
+    """The settings of a row, as far as they are stated; vLLM's defaults for the rest."""
+    concurrency, isl, osl = int(row["concurrency"]), int(row["isl"]), int(row["osl"])
+    lengths = {
+        name: {"distribution": "uniform", "low": int(0.8 * nominal), "high": nominal}
+        for name, nominal in (("prompt", isl), ("output", osl))
+    }
+    return scenario_from(
+        {
+            "model": "llama-3.1-70b",
+            "gpu": gpu,
+            "engine": ENGINE,
+            "replica": {"tensor_parallel_size": int(row["tp_size"]), "dtype": "fp8", "max_model_len": isl + osl + 200},
+            "scheduler": {"max_num_seqs": 512},
+            "workload": {
+                "num_requests": PROMPTS_PER_CLIENT * concurrency,
+                "arrivals": {"process": "closed_loop", "concurrency": concurrency},
+                "lengths": lengths,
+            },
+        }
+    )
+
+
+def predict(rows: pd.DataFrame, gpu: str) -> pd.DataFrame:
+    """`rows` with predicted figures and their errors in percent."""
+    summaries = [simulate(scenario(row, gpu)).summary for _, row in rows.iterrows()]
+    table = rows[["tp_size", "isl", "osl", "concurrency", "measured_tpot_ms", "measured_ttft_ms"]].copy()
+    for metric in ("tpot", "ttft"):
+        table[f"{metric}_ms"] = [summary[f"mean_{metric}_ms"] for summary in summaries]
+        table[f"{metric}_error_pct"] = (table[f"{metric}_ms"] / table[f"measured_{metric}_ms"] - 1) * 100
+    return table
+
+
+def statistics(table: pd.DataFrame) -> Iterator[str]:
+    for metric, name in (("tpot", "TPOT"), ("ttft", "mean TTFT")):
+        errors = table[f"{metric}_error_pct"]
+        absolute = errors.abs()
+        yield (
+            f"{name}: median error {absolute.median():.1f} %, p90 {absolute.quantile(0.9):.1f} %, "
+            f"worst {absolute.max():.1f} %, bias {errors.median():+.1f} %"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--gpu", choices=sorted(GPUS.values()), default="h100-sxm")
+    parser.add_argument("--rows", action="store_true", help="print every row")
+    arguments = parser.parse_args()
+    rows = measured_rows(arguments.file, arguments.gpu)
+    table = predict(rows, arguments.gpu)
+    if arguments.rows:
+        print(table.round(2).to_string(index=False))
+    print(f"{arguments.gpu}, {ENGINE}, Llama-3.1-70B FP8: {len(table)} rows")
+    print("\n".join(statistics(table)))
+
+
+if __name__ == "__main__":
+    main()
