@@ -1,15 +1,37 @@
-"""Temporary."""
-from pathlib import Path
+"""First version of the model catalogue; superseded at once."""
+
+from __future__ import annotations
+
 import json
-from servecast.model.architecture import *
+from pathlib import Path
+
 from servecast.hardware.errors import ConfigError, did_you_mean
-F=Path('/work/shared/data/facts/models')
-def model_keys(): return sorted(f.stem.lower() for f in F.glob('*.json'))
-def load_architecture(key, base_dir=None):
-    for f in F.glob('*.json'):
-        if f.stem.lower()==key:
-            c=json.loads(f.read_text())
-            h=c['num_attention_heads']; hd=c.get('head_dim') or c['hidden_size']//h
-            L=Layer(Attention(h,c.get('num_key_value_heads') or h,hd),DenseMlp(c['intermediate_size']))
-            return Architecture(key,f.stem,c['hidden_size'],c['vocab_size'],c.get('tie_word_embeddings',False),(L,)*c['num_hidden_layers'],c['max_position_embeddings'])
-    raise ConfigError(f"unknown model {key!r}", hint=did_you_mean(key, model_keys()))
+from servecast.model.architecture import Architecture, Attention, DenseMlp, Layer
+
+F = Path("/work/shared/data/facts/models")
+
+
+def model_keys() -> list[str]:
+    return sorted(f.stem.lower() for f in F.glob("*.json"))
+
+
+def load_architecture(key_or_path: str, base_dir: Path | None = None) -> Architecture:
+    for f in F.glob("*.json"):
+        if f.stem.lower() == key_or_path:
+            c = json.loads(f.read_text())
+            h = c["num_attention_heads"]
+            hd = c.get("head_dim") or c["hidden_size"] // h
+            layer = Layer(
+                Attention(h, c.get("num_key_value_heads") or h, hd, qk_norm=c["model_type"] == "qwen3"),
+                DenseMlp(c["intermediate_size"]),
+            )
+            return Architecture(
+                key_or_path,
+                f.stem,
+                c["hidden_size"],
+                c["vocab_size"],
+                c.get("tie_word_embeddings", False),
+                (layer,) * c["num_hidden_layers"],
+                c["max_position_embeddings"],
+            )
+    raise ConfigError(f"unknown model {key_or_path!r}", hint=did_you_mean(key_or_path, model_keys()))

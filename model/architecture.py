@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 
@@ -25,7 +25,11 @@ class Attention:
 
 @dataclass(frozen=True)
 class LatentAttention:
-    """Multi-head latent attention (DeepSeek). One latent of `kv_lora_rank + rope_head_dim` is cached for each token."""
+    """Multi-head latent attention (DeepSeek). One latent of `kv_lora_rank + rope_head_dim` is cached for each token.
+
+    index_heads, index_head_dim, index_topk: of the indexer that chooses the tokens to attend to (DeepSeek sparse
+    attention); 0 without one.
+    """
 
     num_heads: int
     q_lora_rank: int | None
@@ -33,6 +37,9 @@ class LatentAttention:
     rope_head_dim: int
     nope_head_dim: int
     v_head_dim: int
+    index_heads: int = 0
+    index_head_dim: int = 0
+    index_topk: int = 0
 
 
 @dataclass(frozen=True)
@@ -105,6 +112,8 @@ class Architecture:
     (0 with rotary embeddings). final_norms: vectors of `hidden_size` after the last layer. rotary_rows: rows of all
     cos/sin tables together, None for one table of `max_model_len` rows. quantization: None for a 16-bit checkpoint.
     unquantised: parts that published quantised versions of this checkpoint leave at 16 bit, as in `Quantization`.
+    head_bias: the output matrix has a bias. dtype: the 16-bit type of what is not quantised, bfloat16 or float16.
+    published_parameters_b: billions, as the makers state. notes: what was assumed or simplified in reading it.
     """
 
     key: str
@@ -120,6 +129,11 @@ class Architecture:
     vision: VisionEncoder | None = None
     quantization: Quantization | None = None
     unquantised: frozenset[str] = frozenset()
+    head_bias: bool = False
+    dtype: str = "bfloat16"
+    published_parameters_b: float | None = field(default=None, compare=False)
+    source: str = field(default="", compare=False)
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def num_layers(self) -> int:
@@ -129,3 +143,15 @@ class Architecture:
     def layer_groups(self) -> tuple[tuple[Layer, int], ...]:
         """Distinct layers with how often each occurs, in order of first appearance."""
         return tuple(Counter(self.layers).items())
+
+
+def kv_bytes_per_token(layer: Layer, element_bytes: int = 2, tensor_parallel_size: int = 1) -> int:
+    """Bytes that one token adds to the KV cache of one layer on one GPU, while it is inside the layer's window.
+
+    KV heads are split over the GPUs, at least one on each; MLA's latent is the same for all heads and never split.
+    """
+    attention = layer.attention
+    if isinstance(attention, LatentAttention):
+        return (attention.kv_lora_rank + attention.rope_head_dim) * element_bytes
+    heads = -(-attention.num_kv_heads // tensor_parallel_size)
+    return 2 * heads * attention.head_dim * element_bytes

@@ -14,8 +14,8 @@ from servecast.model.statistics import describe_ms, peak_overlap
 
 Floats = NDArray[np.float64]
 
-# A run of equal steps counts as at most so many values of the ITL: its steps differ by less than a thousandth.
-_RUN_PIECES = 64
+# Steps of a run are taken together for the ITL as far as they differ by no more than this share.
+_RUN_TOLERANCE = 1e-3
 # A queue time that grows by more than this share of the time that passes means that more arrives than is served.
 _GROWING_QUEUE = 0.02
 # A share of requests that wait for admission from which on the replica counts as saturated.
@@ -81,7 +81,7 @@ def token_gaps_s(result: SimulationResult) -> tuple[Floats, Floats]:
     first_s, duration, slope = steps["gap_s"][used], steps["duration_s"][used], steps["slope_s"][used]
     # The first step of a row has its own gap; the others of a run are cut into pieces, each with its mean.
     rest = count - 1
-    pieces = np.minimum(rest, _RUN_PIECES).astype(np.int64)
+    pieces = np.minimum(rest, np.ceil(slope * rest / (_RUN_TOLERANCE * duration) + 1e-9)).astype(np.int64)
     rows = np.repeat(np.arange(len(rest)), pieces)
     ends = np.cumsum(pieces)
     number = np.arange(len(rows)) - np.repeat(ends - pieces, pieces)

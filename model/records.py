@@ -52,21 +52,25 @@ class RequestRows:
         self.reasons: dict[int, str] = {}
         self.ended = 0
         self._progress = progress
-        self._report_every = max(1, size // 200)
+        self._report_every = self._report_at = max(1, size // 200)
 
     def finish(self, request: Request, finish_s: float, replica: int) -> None:
         self._close(request, replica)
         self.first_token_s[request.id] = request.first_token_s  # type: ignore[assignment]  # set before any finish
         self.finish_s[request.id] = finish_s
         self.state[request.id] = COMPLETED
-        self._count()
+        self.ended += 1
+        if self.ended == self._report_at:
+            self._report()
 
     def reject(self, request: Request, reason: str, replica: int) -> None:
         self.queued_s[request.id] = request.queued_s
         self.replica[request.id] = replica
         self.reasons[request.id] = reason
         self.state[request.id] = REJECTED
-        self._count()
+        self.ended += 1
+        if self.ended == self._report_at:
+            self._report()
 
     def leave(self, request: Request, replica: int) -> None:
         """`request` is still in `replica` when the simulation ends."""
@@ -83,9 +87,9 @@ class RequestRows:
         self.preemptions[id] = request.preemptions
         self.recomputed_tokens[id] = request.recomputed_tokens
 
-    def _count(self) -> None:
-        self.ended += 1
-        if self._progress is not None and self.ended % self._report_every == 0:
+    def _report(self) -> None:
+        self._report_at += self._report_every
+        if self._progress is not None:
             self._progress(self.ended, len(self.state))
 
     def columns(self) -> dict[str, NDArray[Any]]:

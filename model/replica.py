@@ -37,51 +37,63 @@ class EngineEvent(simpy.Event):
 
 class Coast:
     """Several steps as one event: one of `first_s` (0 for none), then `steps` decode steps over one batch, of which
-    step i (from 0) lasts duration_s + i * slope_s. The engine waits for `end`.
+    step i (from 0) lasts duration_s + i * slope_s. last_s: when the last has ended.
     """
 
-    __slots__ = ("_env", "duration_s", "end", "first_s", "slope_s", "start_s", "steps")
+    __slots__ = ("_end", "duration_s", "first_s", "last_s", "slope_s", "start_s", "steps")
 
-    def __init__(
-        self, env: simpy.Environment, first_s: float, duration_s: float, slope_s: float, steps: int
-    ) -> None:
-        self._env = env
-        self.start_s = env.now
+    def __init__(self, start_s: float, first_s: float, duration_s: float, slope_s: float, steps: int) -> None:
+        self.start_s = start_s
         self.first_s = first_s
         self.duration_s = duration_s
         self.slope_s = slope_s
         self.steps = steps
-        self.end: simpy.Event = EngineEvent(env, self.end_s(steps) - self.start_s)
+        self.last_s = self.end_s(steps)
+        self._end: simpy.Event | None = None
+
+    def end(self, env: simpy.Environment) -> simpy.Event:
+        """The event to wait for."""
+        self._end = EngineEvent(env, self.last_s - env.now)
+        return self._end
 
     def end_s(self, steps: int) -> float:
         """When `steps` of the decode steps have ended."""
         decode_s = steps * self.duration_s + self.slope_s * (steps * (steps - 1) / 2)
         return self.start_s + self.first_s + decode_s
 
-    def cut(self) -> None:
-        """End with the step that is under way now; whoever waits for the end is woken then."""
-        now = self._env.now
-        self.steps = self._steps_by(now)
-        end = EngineEvent(self._env, max(self.end_s(self.steps) - now, 0.0))
-        assert self.end.callbacks is not None  # it has not happened yet
-        end.callbacks, self.end.callbacks = self.end.callbacks, []
+    def cut(self, env: simpy.Environment) -> None:
+        """An arrival: end with the step that is under way. Whoever waits for the end is woken then."""
+        self.stop_by(env.now)
+        sooner, later = EngineEvent(env, max(self.last_s - env.now, 0.0)), self._end
+        assert later is not None  # somebody waits
+        sooner.callbacks, later.callbacks = later.callbacks, []
 
-    def _steps_by(self, now_s: float) -> int:
-        """The least number of steps that has not ended before `now_s`; at least one, or the step before them."""
-        rest = now_s - self.start_s - self.first_s
-        if rest <= 0:
-            return 0 if self.first_s else 1
+    def stop_by(self, time_s: float) -> None:
+        """Leave out the steps that have not begun by `time_s`, but for the first of all."""
+        if self.last_s <= time_s:
+            return
+        rest = time_s - self.start_s - self.first_s
+        if rest > 0:
+            self.steps = min(self._steps_begun(rest, time_s), self.steps)
+        else:
+            self.steps = 0 if self.first_s else 1
+        self.last_s = self.end_s(self.steps)
+
+    def _steps_begun(self, rest: float, time_s: float) -> int:
         # The root of the series, in the form that does not cancel for small slopes.
         half = self.duration_s - self.slope_s / 2
         steps = int(2 * rest / (half + math.sqrt(half * half + 2 * self.slope_s * rest)))
-        # That many have ended before `now_s`, but for one either way by rounding.
-        if steps and self.end_s(steps) >= now_s:
-            return min(steps, self.steps)
-        return min(steps + 1, self.steps)
+        # That many have ended before `time_s`, but for one either way by rounding.
+        return steps if steps and self.end_s(steps) >= time_s else steps + 1
 
 
 class Replica:
-    """Runs `scheduler`'s steps at the prices of `forward`. block_bytes: KV bytes of a block on one GPU."""
+    """Runs `scheduler`'s steps at the prices of `forward`. block_bytes: KV bytes of a block on one GPU.
+
+    coast: run equal decode steps as one event. run_ahead: let the replica's own clock run up to the next event of the
+    simulation without events in between. For a replica that is alone (else its fellows' events stop it all the time)
+    and whose finishes nobody waits for: then nothing but an arrival can act on it.
+    """
 
     def __init__(
         self,
@@ -94,6 +106,7 @@ class Replica:
         block_bytes: float,
         async_scheduling: bool,
         coast: bool,
+        run_ahead: bool,
         requests: RequestRows,
         steps: StepRows,
     ) -> None:
@@ -106,11 +119,14 @@ class Replica:
         self._block_bytes = block_bytes
         self._async_scheduling = async_scheduling
         self._may_coast = coast
+        self._run_ahead = run_ahead
         self._requests = requests
         self._append_row = steps.append
         self._idle: simpy.Event | None = None
         self._coast: Coast | None = None
         self._fixed_steady = False
+        # The replica's clock, seconds of simulated time; at or ahead of the simulation's.
+        self._now_s = 0.0
         self._last_end_s = 0.0
         self._process = env.process(self._engine())
 
@@ -126,7 +142,7 @@ class Replica:
             self._idle = None
         elif self._coast is not None and self.scheduler.waiting.peek() is request:
             # Behind others who wait it changes nothing before they are admitted.
-            self._coast.cut()
+            self._coast.cut(self._env)
             self._coast = None
 
     def leftovers(self) -> list[Request]:
@@ -141,7 +157,9 @@ class Replica:
         """
         step: Step | None = None
         while True:
-            steady = self._steady_steps(step)
+            # A finish is the end of a run: somebody may wait for it, and the batch changes.
+            runs_on = self._may_coast and (step is None or not step.finishing)
+            steady = self.scheduler.steady_steps(ahead=self._async_scheduling) if runs_on else 0
             if steady:
                 step = yield from self._coast_along(step, steady)
             elif step is not None or (step := self._plan()) is not None:
@@ -151,71 +169,90 @@ class Replica:
                 yield self._idle
                 # Others may arrive in this very instant; plan when all are here.
                 yield EngineEvent(self._env, 0.0)
+                self._now_s = self._env.now
 
     def _plan(self) -> Step | None:
         if self._fixed_steady:
             self._fixed_steady = False
             return self.scheduler.plan_steady()
-        return self.scheduler.schedule(self._env.now)
-
-    def _steady_steps(self, step: Step | None) -> int:
-        """Decode steps after `step` that can be run together with it in one event.
-
-        Somebody may wait for a finish, so only the last of them may be one.
-        """
-        if not self._may_coast or (step is not None and step.finishing):
-            return 0
-        return self.scheduler.steady_steps(ahead=self._async_scheduling)
+        return self.scheduler.schedule(self._now_s)
 
     def _run(self, step: Step) -> Generator[simpy.Event, Any, Step | None]:
         """Run `step`; returns the plan of the next if it was made meanwhile."""
-        env, scheduler = self._env, self.scheduler
-        following = scheduler.schedule(env.now) if self._async_scheduling else None
+        scheduler = self.scheduler
+        following = scheduler.schedule(self._now_s) if self._async_scheduling else None
         if step.swap_out_blocks or step.swap_in_blocks:
             yield from self._swap(step)
-        start, duration = env.now, self._price(step)
-        yield EngineEvent(env, duration)
+        start, duration = self._now_s, self._price(step)
+        if not self._skip_to(start + duration):
+            yield self._at(start + duration)
+        self._now_s = start + duration
         self._record(step, start, duration)
-        self._finish(scheduler.complete(step, env.now))
+        if scheduler.complete(step, self._now_s):
+            self._finish(step.finishing)
         return following
 
     def _coast_along(self, step: Step | None, steps: int) -> Generator[simpy.Event, Any, Step | None]:
         """Run `step`, if any, and `steps` steady steps, fewer if a request arrives; returns as `_run`."""
-        env, scheduler = self._env, self.scheduler
+        scheduler = self.scheduler
         if step is not None and (step.swap_out_blocks or step.swap_in_blocks):
             yield from self._swap(step)
-        self._coast = coast = self._start_coast(step, steps)
-        yield coast.end
-        self._coast = None
+        coast = self._start_coast(step, steps)
+        if self._run_ahead:
+            next_event_s = self._env.peek()
+            coast.stop_by(next_event_s)
+            if coast.last_s >= next_event_s:
+                yield self._at(coast.last_s)
+        else:
+            self._coast = coast
+            yield coast.end(self._env)
+            self._coast = None
+        done = coast.steps
+        self._now_s = coast.last_s
         if step is not None:
             self._record(step, coast.start_s, coast.first_s)
             scheduler.complete(step, coast.start_s + coast.first_s)
-        done = coast.steps
         if self._async_scheduling and done < steps:
-            # An arrival: one more steady step was fixed before it; what follows that one is planned now.
-            scheduler.advance_steady(done)
-            fixed, following = scheduler.plan_steady(), scheduler.schedule(env.now)
-            yield EngineEvent(env, coast.end_s(done + 1) - env.now)
-            self._record_steady(coast, fixed.steady, done + 1)
-            self._finish(scheduler.complete(fixed, env.now))
-            self._fixed_steady = False
-            return following
+            return (yield from self._run_fixed(coast, done))
         if done:
             decodes, finished = scheduler.decodes.size, scheduler.advance_steady(done)
-            self._record_steady(coast, decodes, done)
-            self._finish(scheduler.release(finished))
+            self._record_steady(coast, decodes, done, coast.last_s)
+            if finished:
+                self._finish(scheduler.release(finished))
         self._fixed_steady = self._async_scheduling and scheduler.decodes.size > 0
         return None
 
+    def _run_fixed(self, coast: Coast, done: int) -> Generator[simpy.Event, Any, Step | None]:
+        """An arrival cut `coast` after `done` steps: one more was fixed before it. What follows that one is planned now."""
+        scheduler = self.scheduler
+        scheduler.advance_steady(done)
+        fixed, following = scheduler.plan_steady(), scheduler.schedule(self._now_s)
+        end_s = coast.end_s(done + 1)
+        if not self._skip_to(end_s):
+            yield self._at(end_s)
+        self._now_s = end_s
+        self._record_steady(coast, fixed.steady, done + 1, end_s)
+        if scheduler.complete(fixed, end_s):
+            self._finish(fixed.finishing)
+        self._fixed_steady = False
+        return following
+
+    def _skip_to(self, end_s: float) -> bool:
+        """Whether the replica may go on at `end_s` without an event, as nothing else happens before."""
+        return self._run_ahead and end_s < self._env.peek()
+
+    def _at(self, end_s: float) -> EngineEvent:
+        return EngineEvent(self._env, max(end_s - self._env.now, 0.0))
+
     def _swap(self, step: Step) -> Process:
         """Copy KV blocks out and in before the step: it reads what comes in and writes where something went out."""
-        start = self._env.now
-        out_bytes, in_bytes = (
-            step.swap_out_blocks * self._block_bytes,
-            step.swap_in_blocks * self._block_bytes,
-        )
-        yield from self.host_link.exchange(out_bytes, in_bytes)
-        self.ledger.host_link_s += self._env.now - start
+        start = self._now_s
+        if start > self._env.now:
+            yield self._at(start)
+        out_blocks, in_blocks = step.swap_out_blocks, step.swap_in_blocks
+        yield from self.host_link.exchange(out_blocks * self._block_bytes, in_blocks * self._block_bytes)
+        self._now_s = self._env.now
+        self.ledger.host_link_s += self._now_s - start
 
     # Prices and records
 
@@ -246,7 +283,7 @@ class Replica:
         else:
             duration = forward.steady_seconds(size, context, longest)
             growth = forward.decode_growth_s(size)
-        return Coast(self._env, first_s, duration, growth, steps)
+        return Coast(self._now_s, first_s, duration, growth, steps)
 
     def _record(self, step: Step, start: float, duration: float) -> None:
         scheduler = self.scheduler
@@ -268,10 +305,10 @@ class Replica:
         )
         self._last_end_s = end
 
-    def _record_steady(self, coast: Coast, decodes: int, count: int) -> None:
-        """A row for the first `count` steps of `coast`, and their share of the ledger."""
+    def _record_steady(self, coast: Coast, decodes: int, count: int, end: float) -> None:
+        """A row for the first `count` steps of `coast`, which last until `end`, and their share of the ledger."""
         scheduler = self.scheduler
-        start, end = coast.start_s + coast.first_s, coast.end_s(count)
+        start = coast.start_s + coast.first_s
         self.ledger.add_steady(decodes, count, end - start)
         self._append_row(
             self.index,
@@ -292,7 +329,7 @@ class Replica:
 
     def _finish(self, finished: Sequence[Request]) -> None:
         for request in finished:
-            self._requests.finish(request, self._env.now, self.index)
+            self._requests.finish(request, self._now_s, self.index)
             _tell(request)
 
 

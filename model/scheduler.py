@@ -66,7 +66,11 @@ class Scheduler:
         self.free_swap_blocks = swap_blocks
         self._prefilling: list[Request] = []
         self._stuck: set[int] = set()
+        # A request of so many tokens in all meets every limit.
+        whole_prompt = self.max_model_len if parameters.enable_chunked_prefill else parameters.max_num_batched_tokens
+        self._always_fits = min(max_model_len, whole_prompt, pool.num_blocks * pool.block_size)
         self._token_budget = parameters.max_num_batched_tokens
+        self._max_num_seqs = parameters.max_num_seqs
         self._watermark_blocks = int(parameters.watermark * pool.num_blocks)
         self._unfinished_steps = 0
         self._finishing = 0
@@ -86,7 +90,10 @@ class Scheduler:
 
     def _never_runs(self, request: Request) -> str | None:
         parameters = self.parameters
-        if request.prompt_tokens + request.output_tokens > self.max_model_len:
+        tokens = request.prompt_tokens + request.output_tokens
+        if tokens <= self._always_fits:
+            return None
+        if tokens > self.max_model_len:
             return "over_max_model_len"
         if (
             not parameters.enable_chunked_prefill
@@ -186,16 +193,16 @@ class Scheduler:
 
     def _admissible_tokens(self, request: Request, budget: int) -> int:
         """Tokens that `request` may compute in a step with `budget` left; 0 if it has to wait."""
-        parameters = self.parameters
-        if budget <= 0 or len(self.running) >= parameters.max_num_seqs or request.id in self._stuck:
+        if budget <= 0 or len(self.running) >= self._max_num_seqs or request.id in self._stuck:
             return 0
         wanted = request.uncomputed_tokens
-        # A recomputed sequence can outgrow the budget: it comes back in pieces even when prompts may not be cut.
-        whole = not parameters.enable_chunked_prefill and wanted <= parameters.max_num_batched_tokens
-        if whole and wanted > budget:
-            return 0
-        tokens = min(wanted, budget)
-        held = request.known_tokens if parameters.reserve_full_prompt else request.computed_tokens + tokens
+        tokens = wanted
+        if wanted > budget:
+            # A recomputed sequence can outgrow the budget: it comes back in pieces even when prompts may not be cut.
+            if not self.parameters.enable_chunked_prefill and wanted <= self._token_budget:
+                return 0
+            tokens = budget
+        held = request.known_tokens if self.parameters.reserve_full_prompt else request.computed_tokens + tokens
         # Alone it may use the whole pool, else the watermark could keep it out for ever.
         reserve = self._watermark_blocks if self.running else 0
         return tokens if self.pool.can_allocate(self.pool.blocks_for(held), reserve) else 0
@@ -296,8 +303,10 @@ class Scheduler:
             for request in self._interrupted:
                 request.last_token_s = now_s
             self._interrupted = []
-        self._finishing -= len(step.finishing)
-        return self.release(step.finishing)
+        if step.finishing:
+            self._finishing -= len(step.finishing)
+            self.release(step.finishing)
+        return step.finishing
 
     def release(self, finished: Sequence[Request]) -> Sequence[Request]:
         """Let `finished` requests go, with their blocks. Returns them."""

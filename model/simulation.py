@@ -14,6 +14,7 @@ from servecast.hardware.engines import EngineProfile
 from servecast.hardware.errors import DoesNotFitError
 from servecast.hardware.gpus import Gpu
 from servecast.model.architecture import Architecture
+from servecast.model.arrivals import ClosedLoop
 from servecast.model.block_pool import BlockPool
 from servecast.model.forward import ForwardPass, build_forward_pass
 from servecast.model.host_link import HostLink
@@ -82,7 +83,9 @@ def run_simulation(parameters: SimulationParameters, progress: Progress | None =
     env = simpy.Environment()
     rows, steps = RequestRows(len(workload), progress), StepRows()
     forward = _forward_pass(parameters)
-    fleet = [_replica(env, i, parameters, memory, forward, rows, steps) for i in range(parameters.replicas)]
+    fleet = [
+        _replica(env, i, parameters, memory, forward, rows, steps) for i in range(parameters.replicas)
+    ]
     router = ROUTERS[parameters.router]()
     server_s = parameters.engine.host.server_s
     start_traffic(
@@ -143,6 +146,7 @@ def _replica(
     steps: StepRows,
 ) -> Replica:
     windows = [cost.window for cost in forward.attention.windows]
+    closed_loop = isinstance(parameters.workload.arrivals, ClosedLoop)  # its clients wait for finishes
     # A block of the scheduler holds the tokens' KV in all layers, so one block of each of the engine's groups.
     block_bytes = memory.kv_bytes_per_block * memory.kv_groups
     scheduler = Scheduler(
@@ -161,6 +165,7 @@ def _replica(
         block_bytes=block_bytes,
         async_scheduling=parameters.engine.async_scheduling,
         coast=parameters.coast,
+        run_ahead=parameters.coast and parameters.replicas == 1 and not closed_loop,
         requests=rows,
         steps=steps,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
@@ -40,11 +41,10 @@ def _feed(
     env: simpy.Environment, workload: Workload, rows: RequestRows, submit: Submit, server_s: float
 ) -> Process:
     assert workload.arrival_s is not None  # an open workload has arrival times
-    for request, arrival in zip(_requests(workload), workload.arrival_s.tolist(), strict=True):
-        rows.arrival_s[request.id] = arrival
-        wait = arrival + server_s - env.now
-        if wait > 0:
-            yield env.timeout(wait)
+    rows.arrival_s = array("d", workload.arrival_s)
+    for request, seen_s in zip(_requests(workload), (workload.arrival_s + server_s).tolist(), strict=True):
+        if seen_s > env.now:
+            yield env.timeout(seen_s - env.now)
         submit(request)
 
 

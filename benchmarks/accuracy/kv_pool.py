@@ -36,7 +36,7 @@ RULES_FROM = ((18, "vllm-0.19"), (17, "vllm-0.17"), (12, "vllm-0.15"), (8, "vllm
 VARIANT = re.compile(
     r"[-.](instruct|it|chat|hf|base|dynamic|fp8|w8a8|w4a16|awq|gptq|quantized|2503|2407|v0\.[12]|h)\b|^meta-",
 )
-OTHER_NAMES = {"llama-4-scout-17b-16e-fp8": "llama-4-scout-17b-16e", "mistral-nemo": "mistral-nemo-12b"}
+OTHER_NAMES = {"mistral-nemo": "mistral-nemo-12b", "deepseek-r1-distill-qwen-14b": "qwen2.5-14b"}
 GPUS = (
     ("h100", "h100-sxm"),
     ("a100-40gb", "a100-40gb-sxm"),
@@ -104,7 +104,7 @@ def compare(row: dict[str, str]) -> Comparison:
 
 def catalogue_key(model: str) -> str:
     """The catalogue's key of a checkpoint: its name in lower case, without organisation and variant."""
-    name = model.rsplit("/", 1)[-1].lower()
+    name = (model.rsplit("/", 1)[-1].lower().split() or [""])[0]
     while (shorter := VARIANT.sub("", name)) != name:
         name = shorter
     return OTHER_NAMES.get(name, name)

@@ -1,0 +1,1 @@
+"""Language models of the catalogue, one YAML file each; the file name is the key."""
