@@ -55,9 +55,7 @@ ORIGINS = {
 def main() -> None:
     """Write one YAML file for each NAME=TRACE on the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "--out", type=Path, default=FOLDER, help="folder of the YAML files (default: %(default)s)"
-    )
+    parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the YAML files (default: %(default)s)")
     parser.add_argument("traces", nargs="+", metavar="NAME=TRACE")
     arguments = parser.parse_args()
     for pair in arguments.traces:

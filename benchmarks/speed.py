@@ -2,7 +2,8 @@
 
     python benchmarks/speed.py [--trace AZURE_TRACE.csv.gz] [--million]
 
-Each case is a process of its own, start-up included. The trace is azure_llm_2023_conv.csv of AzurePublicDataset (CC-BY 4.0).
+Each case is a process of its own, start-up included. The trace is azure_llm_2023_conv.csv of AzurePublicDataset
+(CC-BY 4.0).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ RUN = ["run", str(ROOT / "configs" / "quickstart.yaml"), "--json"]
 POISSON = [
     *RUN,
     *("--set", "workload.arrivals.request_rate=8"),
-    *("--set", "workload.lengths={prompt: {distribution: fixed, value: 512}, output: {distribution: fixed, value: 256}}"),
+    "--set",
+    "workload.lengths={prompt: {distribution: fixed, value: 512}, output: {distribution: fixed, value: 256}}",
 ]
 
 

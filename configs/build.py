@@ -1,4 +1,6 @@
-"""From a validated scenario to the parameters of its simulation: names looked up, files read, defaults of the model filled in."""
+"""From a validated scenario to the parameters of its simulation: names looked up, files read, defaults of the model
+filled in.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,6 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from servecast.configs.architectures import load_architecture
-
 from servecast.configs.origin import Origin
 from servecast.configs.scenario import Scenario, looks_like_path
 from servecast.configs.workloads import build_workload

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from servecast.configs.hf_config_families import Family
-from servecast.configs.hf_config_fields import Decoder
+from servecast.configs.hf_config_fields import ConfigFields
 
 _LENGTHS = (
     "max_position_embeddings",
@@ -23,39 +21,30 @@ _MULTIPLY = ("linear", "dynamic", "ntk", "yarn", "deepseek_yarn")
 _ALREADY = ("default", "llama3", "longrope", "su", "mrope", "proportional")
 
 
-@dataclass(frozen=True)
-class Context:
-    """max_model_len: tokens. position_rows: of a learned table, 0 without one. rotary_rows: as in Architecture."""
-
-    max_model_len: int
-    position_rows: int = 0
-    rotary_rows: int | None = None
-    notes: tuple[str, ...] = ()
-
-
-def read_context(decoder: Decoder, model_type: str, family: Family) -> Context:
-    """The usable context, `rope_scaling` included, as the engine derives it.
+def read_context(fields: ConfigFields, family: Family) -> tuple[int, int | None]:
+    """Tokens of usable context, and the rows of the cos/sin tables where those are more.
 
     Source: vLLM 0.19, model configuration: linear, dynamic and yarn multiply; llama3 and longrope do not.
     """
-    written = decoder.count(*_LENGTHS, default=family.context)
-    if family.positions_offset is not None:
-        return Context(written, position_rows=written + family.positions_offset)
-    rope = _rope(decoder)
-    kind = str(rope.value("rope_type", "type") or "default")
-    if model_type.startswith("gemma3"):
-        # the length in the file is stretched already; the two kinds of layers have a table each, one stretched
-        factor = rope.fields.number("factor") if kind in _MULTIPLY else 1.0
-        return Context(written, rotary_rows=int(written * factor) + written)
-    if kind in _MULTIPLY:
-        base = rope.count("original_max_position_embeddings", default=written) if "yarn" in kind else written
-        return Context(int(base * rope.fields.number("factor")))
-    if kind in _ALREADY:
-        return Context(written)
-    return Context(written, notes=(f"rope type {kind!r} is not known: context as max_position_embeddings has it",))
+    written = fields.count(*_LENGTHS, default=family.context)
+    rope = _rope(fields)
+    kind = "default" if rope is None else rope.text("rope_type", "type", default="default")
+    if rope is None or kind in _ALREADY or family.positions_offset is not None:
+        stretch = 1.0
+    elif kind in _MULTIPLY:
+        stretch = rope.number("factor")
+    else:
+        fields.note(f"rope type {kind!r} is not known: the context is taken as it stands")
+        stretch = 1.0
+    if family.two_rotary_tables:
+        # Gemma 3: the length is stretched already, and only the table of the full layers is the longer
+        return written, int(written * stretch) + written
+    if rope is not None and "yarn" in kind:
+        return int(rope.count("original_max_position_embeddings", default=written) * stretch), None
+    return int(written * stretch), None
 
 
-def _rope(decoder: Decoder) -> Decoder:
-    """The mapping that says how positions are scaled: under the older or the newer name, for full attention."""
-    rope = decoder.part(decoder.name_of("rope_scaling", "rope_parameters") or "rope_scaling")
-    return rope.part("full_attention") if rope.has("full_attention") else rope
+def _rope(fields: ConfigFields) -> ConfigFields | None:
+    """How positions are scaled: under the older or the newer name, there perhaps for full attention apart."""
+    rope = fields.section("rope_scaling", "rope_parameters")
+    return None if rope is None else rope.section("full_attention") or rope

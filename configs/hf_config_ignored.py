@@ -10,13 +10,21 @@ from servecast.configs.hf_config_fields import ConfigFields
 from servecast.model.architecture import LatentAttention, Layer, MoeMlp
 
 _GQA = ("q_proj", "k_proj", "v_proj", "o_proj")
-_MLA = ("q_a_proj", "q_b_proj", "q_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj")
+_MLA = ("q_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj")
+_MLA_WITH_QUERY_RANK = ("q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj")
 _MLP = ("gate_proj", "up_proj", "down_proj")
 
-# Names that a part goes by, and the matrices in it.
-_ATTENTION_NAMES = ("self_attn", "attention", "attn")
+# Names that a part goes by inside a layer. One expert stands for all.
 _MLP_NAMES = ("mlp", "feed_forward", "block_sparse_moe")
-_SHARED_NAMES = ("shared_experts", "shared_expert")
+_NAMES = {
+    "attention": ("self_attn", "attention", "attn"),
+    "mlp": _MLP_NAMES,
+    "experts": tuple(f"{name}.experts.0" for name in _MLP_NAMES),
+    "shared_experts": tuple(
+        f"{name}.{shared}" for name in _MLP_NAMES for shared in ("shared_experts", "shared_expert")
+    ),
+}
+# Patterns are written for whole paths, of which the beginning differs between models.
 _PREFIXES = ("model.", "language_model.model.", "model.language_model.", "language_model.", "")
 
 # Entries about other parts, whose paths may look like those of a layer.
@@ -32,9 +40,9 @@ def ignored_parts(config: ConfigFields, entries: list[str], layers: tuple[Layer,
     """
     if not entries:
         return frozenset()
-    matcher = _Matcher(entries)
+    matcher = _Matcher(config, entries)
     ignored = set()
-    for part in ("attention", "mlp", "experts", "shared_experts"):
+    for part in _NAMES:
         share = _share(matcher, part, layers)
         if share > _MOSTLY:
             ignored.add(part)
@@ -48,9 +56,9 @@ def ignored_parts(config: ConfigFields, entries: list[str], layers: tuple[Layer,
 class _Matcher:
     """Tells whether any entry covers a module: by name, by a part of its path, by wildcard, by `re:` pattern."""
 
-    def __init__(self, entries: list[str]) -> None:
+    def __init__(self, config: ConfigFields, entries: list[str]) -> None:
         own = [entry for entry in entries if not any(word in entry for word in _ELSEWHERE)]
-        self._patterns = [_compiled(entry[3:]) for entry in own if entry.startswith("re:")]
+        self._patterns = [_compiled(config, entry[3:]) for entry in own if entry.startswith("re:")]
         plain = [_from_layers(entry) for entry in own if not entry.startswith("re:")]
         self._wild = [entry for entry in plain if "*" in entry]
         self._paths = {entry for entry in plain if "*" not in entry and entry.startswith("layers.")}
@@ -70,26 +78,23 @@ class _Matcher:
 def _share(matcher: _Matcher, part: str, layers: tuple[Layer, ...]) -> float:
     """Share of the part's matrices that are covered, under the name by which most are."""
     best = 0.0
-    for name in _ATTENTION_NAMES if part == "attention" else _MLP_NAMES:
-        modules = [module for i, layer in enumerate(layers) for module in _modules(part, name, i, layer)]
+    for name in _NAMES[part]:
+        modules = [f"layers.{i}.{name}.{matrix}" for i, layer in enumerate(layers) for matrix in _matrices(part, layer)]
         if modules:
             best = max(best, sum(map(matcher.covers, modules)) / len(modules))
     return best
 
 
-def _modules(part: str, name: str, index: int, layer: Layer) -> Iterator[str]:
-    """Paths of the matrices of `part` in one layer. One expert stands for all."""
-    stem = f"layers.{index}.{name}"
-    is_sparse = isinstance(layer.mlp, MoeMlp)
+def _matrices(part: str, layer: Layer) -> tuple[str, ...]:
+    """Names of the matrices of `part`; none if the layer has no such part."""
+    mlp = layer.mlp
     if part == "attention":
-        names = _MLA if isinstance(layer.attention, LatentAttention) else _GQA
-        yield from (f"{stem}.{matrix}" for matrix in names)
-    elif part == "experts" and is_sparse:
-        yield from (f"{stem}.experts.0.{matrix}" for matrix in _MLP)
-    elif part == "shared_experts" and isinstance(layer.mlp, MoeMlp) and layer.mlp.shared_intermediate_size:
-        yield from (f"{stem}.{shared}.{matrix}" for shared in _SHARED_NAMES for matrix in _MLP)
-    elif part == "mlp" and not is_sparse:
-        yield from (f"{stem}.{matrix}" for matrix in _MLP)
+        if not isinstance(layer.attention, LatentAttention):
+            return _GQA
+        return _MLA if layer.attention.q_lora_rank is None else _MLA_WITH_QUERY_RANK
+    if isinstance(mlp, MoeMlp):
+        return _MLP if part == "experts" or (part == "shared_experts" and mlp.shared_intermediate_size) else ()
+    return _MLP if part == "mlp" else ()
 
 
 def _from_layers(entry: str) -> str:
@@ -105,9 +110,8 @@ def _parents(module: str) -> Iterator[str]:
         module = module.rpartition(".")[0]
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """A pattern that is no valid expression matches nothing, as in the engine it would not start."""
+def _compiled(config: ConfigFields, pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
-    except re.error:
-        return re.compile(r"(?!)")
+    except re.error as error:
+        raise config.error("ignore", f"{pattern!r} is no regular expression: {error}") from None

@@ -35,8 +35,8 @@ def _read(config: ConfigFields, layers: tuple[Layer, ...]) -> Quantization:
     method = config.text("quant_method", default=default).lower().replace("compressed_tensors", "compressed-tensors")
     reader = _READERS.get(method)
     if reader is None:
-        hint = did_you_mean(method, _READERS)
-        raise config.error("quant_method", f"{method!r} is not supported", hint)
+        problem = f"{method!r} is not supported" if method else "is missing; it must name a way of quantisation"
+        raise config.error("quant_method", problem, did_you_mean(method, _READERS))
     quantization = reader(inner)
     ignored = ignored_parts(inner, _ignore_list(inner), layers) | quantization.ignored
     return Quantization(quantization.dtype, quantization.group_size, ignored, _kv_cache_dtype(inner))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from servecast.configs.arrival_sections import (
     BatchSection,
     ClosedLoopSection,
@@ -74,7 +76,7 @@ def _arrivals(section: Drawn) -> Arrivals:
         case PoissonSection():
             return PoissonArrivals(section.request_rate, section.exact_rate)
         case GammaSection(cv=float(cv)):
-            return GammaArrivals.from_cv(section.request_rate, cv)
+            return GammaArrivals.from_cv(section.request_rate, cv, section.exact_rate)
         case GammaSection():
             return GammaArrivals(section.request_rate, section.burstiness or 1.0, section.exact_rate)
         case ConstantSection():
@@ -84,9 +86,7 @@ def _arrivals(section: Drawn) -> Arrivals:
         case ClosedLoopSection():
             return ClosedLoop(section.concurrency, section.think_time_s)
         case ScheduleSection(diurnal=None):
-            return ScheduleArrivals(
-                section.times_s or (), section.request_rates or (), section.shape, section.period_s
-            )
+            return ScheduleArrivals(section.times_s or (), section.request_rates or (), section.shape, section.period_s)
         case ScheduleSection(diurnal=wave):
             assert wave is not None  # the case above takes schedules without a wave
             return ScheduleArrivals.diurnal(
@@ -98,7 +98,10 @@ def _lengths(section: LengthsSection, origin: Origin) -> tuple[Lengths, tuple[st
     if section.profile is not None:
         profile = section.profile
         key = "workload.lengths.profile"
-        return load_length_profile(origin.resolve(key, profile) if looks_like_path(profile) else profile), ()
+        try:
+            return load_length_profile(origin.resolve(key, profile) if looks_like_path(profile) else profile), ()
+        except ConfigError as error:
+            raise origin.locate(error, "workload.lengths") from None
     if section.trace is not None:
         trace = _read_lengths(section.trace, origin)
         return trace.lengths(section.trace.order), trace.notes
@@ -127,10 +130,18 @@ def _distribution(
 
 
 def _read_arrivals(section: TraceSection, origin: Origin) -> TraceData:
-    path = origin.resolve("workload.arrivals.path", section.path)
+    path = _existing(section.path, "workload.arrivals.path", origin)
     return read_trace(path, section.format, time_unit=section.time_unit, bad_rows=section.bad_rows)
 
 
 def _read_lengths(section: RecordedLengthsSection, origin: Origin) -> TraceData:
-    path = origin.resolve("workload.lengths.trace.path", section.path)
+    path = _existing(section.path, "workload.lengths.trace.path", origin)
     return read_trace(path, section.format, bad_rows=section.bad_rows)
+
+
+def _existing(path: str, key: str, origin: Origin) -> Path:
+    """The file that `key` names; a missing one is the scenario's fault, so the message names its line."""
+    file = origin.resolve(key, path)
+    if not file.exists():
+        raise origin.error(key, f"no such file: {file}")
+    return file

@@ -1,1 +1,3 @@
-"""GPU catalogue, engine profiles and what both are read with. The ground layer: imports nothing of servecast above it."""
+"""GPU catalogue, engine profiles and what both are read with. The ground layer: imports nothing of servecast above
+it.
+"""

@@ -12,6 +12,7 @@ class Attention:
     """Grouped-query attention (multi-head when `num_kv_heads == num_heads`). Sizes of the whole layer, before TP.
 
     window: tokens that a query sees, None for all. The KV cache of a windowed layer keeps that many tokens.
+    value_is_key: one matrix makes keys and values (Gemma 4); engines load it twice and cache both.
     """
 
     num_heads: int
@@ -21,6 +22,7 @@ class Attention:
     qkv_bias: bool = False
     output_bias: bool = False
     qk_norm: bool = False
+    value_is_key: bool = False
 
 
 @dataclass(frozen=True)

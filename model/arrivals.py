@@ -70,10 +70,10 @@ class GammaArrivals:
         require(self.burstiness > 0, "burstiness", f"must be above 0, found {self.burstiness!r}")
 
     @classmethod
-    def from_cv(cls, request_rate: float, cv: float) -> Self:
+    def from_cv(cls, request_rate: float, cv: float, exact_rate: bool = False) -> Self:
         """The process whose gaps have the coefficient of variation `cv` (standard deviation over mean)."""
         require(cv >= 0, "cv", f"must be 0 or more, found {cv!r}")
-        return cls(request_rate, math.inf if cv == 0 else cv**-2)
+        return cls(request_rate, math.inf if cv == 0 else cv**-2, exact_rate)
 
     def times(self, count: int, rng: np.random.Generator) -> Seconds:
         if math.isinf(self.burstiness):
@@ -239,7 +239,5 @@ class ScheduleArrivals:
         return begin_s, rate, np.concatenate((slope, endless)), before
 
 
-OpenArrivals = (
-    PoissonArrivals | GammaArrivals | ConstantArrivals | BatchArrivals | TraceArrivals | ScheduleArrivals
-)
+OpenArrivals = PoissonArrivals | GammaArrivals | ConstantArrivals | BatchArrivals | TraceArrivals | ScheduleArrivals
 Arrivals = OpenArrivals | ClosedLoop

@@ -1,7 +1,7 @@
 """The requests that decode, as sums: what a step over all of them needs is known without walking them.
 
-Every member gains one token in every step, so a member's context is `offset + tick`, with one `tick` for the whole batch.
-Sums over members change by what joins and leaves; block needs and finishes are looked up by tick.
+Every member gains one token in every step, so a member's context is `offset + tick`, with one `tick` for the whole
+batch. Sums over members change by what joins and leaves; block needs and finishes are looked up by tick.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from servecast.model.request import Request
 
 
 class DecodeBatch:
-    """Members in lockstep. `windows`: the finite attention windows of the model, in tokens, for which sums are kept too."""
+    """Members in lockstep. `windows`: the finite attention windows of the model, in tokens, for which sums are kept
+    too.
+    """
 
     def __init__(self, block_size: int, windows: tuple[int, ...] = ()) -> None:
         self.tick = 0
@@ -68,7 +70,7 @@ class DecodeBatch:
         request.computed_tokens = offset + self.tick
         request.emitted_tokens = request.output_tokens - (request.finish_tick - self.tick)
         for windowed in self.windowed:
-            windowed.remove(request.id, request.computed_tokens, self.tick)
+            windowed.remove(request.id)
 
     def blocks_needed(self) -> int:
         """Blocks that the next step opens."""
@@ -108,9 +110,7 @@ class DecodeBatch:
 
     def steps_to_window(self) -> int | None:
         """Steps during which every windowed sum grows evenly, None without end."""
-        waits = [
-            wait for windowed in self.windowed if (wait := windowed.steps_to_full(self.tick)) is not None
-        ]
+        waits = [wait for windowed in self.windowed if (wait := windowed.steps_to_full(self.tick)) is not None]
         return min(waits) if waits else None
 
     def advance(self, steps: int) -> list[Request]:
@@ -127,7 +127,9 @@ class DecodeBatch:
         return finished
 
     def contexts(self) -> tuple[int, int]:
-        """(sum, longest) of the contexts that the next step reads, its own token included. The batch must not be empty."""
+        """(sum, longest) of the contexts that the next step reads, its own token included. The batch must not be
+        empty.
+        """
         longest, members = self._longest, self._members
         offset, id = longest[0]
         while members.get(id) != -offset:
@@ -158,9 +160,7 @@ class DecodeBatch:
         for windowed in self.windowed:
             expected = sum(min(context, windowed.window) for context in contexts)
             if windowed.total(self.tick + 1) != expected:
-                raise InvariantError(
-                    f"{windowed.total(self.tick + 1)} tokens in window counted, {expected} there"
-                )
+                raise InvariantError(f"{windowed.total(self.tick + 1)} tokens in window counted, {expected} there")
         opening = sum((context - 1) % self._block_size == 0 for context in contexts)
         if self.blocks_needed() != opening:
             raise InvariantError(f"{self.blocks_needed()} blocks to open counted, {opening} there")
@@ -188,7 +188,7 @@ class WindowedSum:
         self._crossing_of[id] = crossing
         heappush(self._crossings, (crossing, id))
 
-    def remove(self, id: int, context: int, tick: int) -> None:
+    def remove(self, id: int) -> None:
         crossing = self._crossing_of.pop(id, None)
         if crossing is None:
             self._full -= 1

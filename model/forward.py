@@ -94,9 +94,7 @@ class ForwardPass:
 
     def _windowed_seconds(self, windowed: Sequence[tuple[int, int]]) -> float:
         pairs = zip(self.attention.windows, windowed, strict=True)
-        return sum(
-            c.per_context_token_s * total + c.per_longest_token_s * longest for c, (total, longest) in pairs
-        )
+        return sum(c.per_context_token_s * total + c.per_longest_token_s * longest for c, (total, longest) in pairs)
 
     def prefill_seconds(self, chunks: Sequence[tuple[int, int]]) -> float:
         """Attention of prompt chunks, each (tokens cached before it, its tokens), in one kernel a layer."""
@@ -179,9 +177,9 @@ def _attention_cost(architecture: Architecture, cost: LayerCost, kv_bytes: float
         slopes[attention.window][0] += count * decode.per_context_token_s
         slopes[attention.window][1] += count * decode.per_longest_token_s
         prefill.append((_prefill_attention(attention, heads, kv_heads, cost), count))
-    full = slopes.pop(None, [0.0, 0.0])
+    per_token, per_longest = slopes.pop(None, [0.0, 0.0])
     windows = tuple(WindowCost(w, *slopes[w]) for w in sorted(w for w in slopes if w is not None))
-    return AttentionCost(fixed, per_request, *full, windows, tuple(prefill))
+    return AttentionCost(fixed, per_request, per_token, per_longest, windows, tuple(prefill))
 
 
 def _attention_groups(architecture: Architecture) -> list[tuple[Attention, int]]:

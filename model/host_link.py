@@ -9,7 +9,9 @@ import simpy
 
 
 class HostLink:
-    """The PCIe link of each GPU of a replica: all copy their own share at once, so bytes and times are those of one GPU."""
+    """The PCIe link of each GPU of a replica: all copy their own share at once, so bytes and times are those of one
+    GPU.
+    """
 
     def __init__(self, env: simpy.Environment, bytes_per_s: float) -> None:
         self._env = env

@@ -50,8 +50,9 @@ class GemmTime:
 class GemmForm:
     """How a weight dtype is multiplied on a GPU.
 
-    weight_bytes, activation_bytes: per element as read by the kernel. quant_bytes: traffic of the activation-quantisation
-    kernel per element of the activation. peak_flops, bytes_per_s: datasheet figures that the coefficients scale.
+    weight_bytes, activation_bytes: per element as read by the kernel. quant_bytes: traffic of the
+    activation-quantisation kernel per element of the activation. peak_flops, bytes_per_s: datasheet figures that the
+    coefficients scale.
     """
 
     coefficients: GemmCoefficients
@@ -127,8 +128,8 @@ class PrefillAttention:
 def attended_pairs(cached: int, tokens: int, window: int | None) -> float:
     """Query-key pairs of a causal chunk: the sum over its tokens of the context that each sees.
 
-    Without a window token i (from 1) counts cached + (i/2 on average), as the calibrated form has it: tokens*(cached + tokens/2).
-    With one, no token sees more than `window`.
+    Without a window token i (from 1) counts cached + (i/2 on average), as the calibrated form has it: tokens*(cached
+    + tokens/2). With one, no token sees more than `window`.
     """
     if window is None or cached + tokens <= window:
         return tokens * (cached + tokens / 2)

@@ -77,17 +77,24 @@ def block_layout(architecture: Architecture, layers: tuple[Layer, ...], layout: 
     return BlockLayout(share * groups[0].page_bytes, groups)
 
 
+def bytes_per_token(architecture: Architecture) -> int:
+    """KV bytes of one token in all layers, 16 bit, on one GPU; windowed layers keep those of their window only."""
+    pages = (_kind(layer, ReplicaLayout()) for layer in architecture.layers)
+    return sum(page.page_bytes // page.block_size for page in pages)
+
+
 def _kind(layer: Layer, layout: ReplicaLayout) -> CacheKind:
     """The latent of MLA is the same for all heads, so every GPU keeps it whole; KV heads are split."""
     attention = layer.attention
-    window = None
+    element_bytes = KV_ELEMENT_BYTES[layout.kv_cache_dtype]
     if isinstance(attention, LatentAttention):
-        width = attention.kv_lora_rank + attention.rope_head_dim
-    else:
-        heads = kv_heads_per_gpu(attention.num_kv_heads, layout.tensor_parallel_size)
-        width, window = 2 * heads * attention.head_dim, attention.window
-    page_bytes = layout.block_size * width * KV_ELEMENT_BYTES[layout.kv_cache_dtype]
-    return CacheKind(page_bytes, layout.block_size, window)
+        token_bytes = element_bytes * (attention.kv_lora_rank + attention.rope_head_dim)
+        # The indexer of sparse attention keeps 8-bit keys, and a 32-bit scale for each 128 of them.
+        token_bytes += attention.index_head_dim + 4 * -(-attention.index_head_dim // 128)
+        return CacheKind(layout.block_size * token_bytes, layout.block_size, window=None)
+    heads = kv_heads_per_gpu(attention.num_kv_heads, layout.tensor_parallel_size)
+    token_bytes = 2 * heads * attention.head_dim * element_bytes
+    return CacheKind(layout.block_size * token_bytes, layout.block_size, attention.window)
 
 
 def _same_page(kinds: Counter[CacheKind]) -> Counter[CacheKind]:

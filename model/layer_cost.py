@@ -1,4 +1,4 @@
-"""Seconds that the layers of a dense model take for M tokens, by cause: everything of a step that depends on M alone."""
+"""Seconds that the layers of a dense model take for M tokens, by cause: what of a step depends on M alone."""
 
 from __future__ import annotations
 
@@ -87,7 +87,9 @@ class LayerCost:
         return cost + self._all_reduce(2.0 * tokens * width).times(2)
 
     def lm_head(self, rows: Floats, vocab_size: int) -> CostByCause:
-        """Logits of `rows` tokens, and their gathering from all GPUs. An all-gather moves half of what an all-reduce does."""
+        """Logits of `rows` tokens, and their gathering from all GPUs. An all-gather moves half of what an all-reduce
+        does.
+        """
         gathered = self._all_reduce(rows * vocab_size)
         return self._gemm(self.head, rows, vocab_size / self.gpus, self.hidden_size) + gathered
 
@@ -96,7 +98,9 @@ class LayerCost:
         return CostByCause(time.memory_s, time.compute_s, time.fixed_s, np.zeros_like(tokens))
 
     def _elementwise(self, tokens: Floats, rotated: float, activated: float) -> CostByCause:
-        """Bytes a token: add+norm reads and writes two vectors (8 B an element) twice, rotary 4 B, gated activation 6 B."""
+        """Bytes a token: add+norm reads and writes two vectors (8 B an element) twice, rotary 4 B, gated activation 6
+        B.
+        """
         bytes_per_token = 2 * 8 * self.hidden_size + 4 * rotated + 6 * activated
         reach = self.elementwise.e_m * self.gpu.memory_bytes_per_s
         seconds = _ELEMENTWISE_KERNELS * self.elementwise.kernel_s + bytes_per_token * tokens / reach
@@ -107,9 +111,7 @@ class LayerCost:
         nothing = np.zeros_like(bytes_)
         if self.gpus == 1:
             return CostByCause(nothing, nothing, nothing, nothing)
-        return CostByCause(
-            nothing, nothing, nothing, collective_seconds(bytes_, self.gpus, self.gpu, self.kernels)
-        )
+        return CostByCause(nothing, nothing, nothing, collective_seconds(bytes_, self.gpus, self.gpu, self.kernels))
 
 
 def collective_seconds(bytes_: Floats, gpus: int, gpu: Gpu, kernels: KernelCoefficients) -> Floats:

@@ -186,10 +186,8 @@ class EmpiricalLengths:
         self, count: int, prompt_rng: np.random.Generator, _output_rng: np.random.Generator
     ) -> tuple[Tokens, Tokens]:
         """Prompt and output tokens of `count` requests. A pair is drawn by the prompts' stream."""
-        if self.order == "sample":
-            row = prompt_rng.integers(0, len(self), count)
-        else:
-            row = np.arange(count) % len(self)
+        sampled = self.order == "sample"
+        row = prompt_rng.integers(0, len(self), count) if sampled else np.arange(count) % len(self)
         return self.prompt_tokens[row], self.output_tokens[row]
 
 

@@ -111,9 +111,7 @@ def _goodput(slo: Slo | None, times: dict[str, Floats], duration: float) -> floa
     return _per_second(good.sum(), duration)
 
 
-def _slo_verdict(
-    slo: Slo | None, summary: dict[str, Any], times: dict[str, Floats]
-) -> list[dict[str, Any]] | None:
+def _slo_verdict(slo: Slo | None, summary: dict[str, Any], times: dict[str, Floats]) -> list[dict[str, Any]] | None:
     """Each limit with the value it is held against (ms), and whether it is met. A limit on each request is held against
     the slowest.
     """
@@ -150,9 +148,7 @@ def _counters(result: SimulationResult) -> dict[str, Any]:
     for reason in result.reasons.values():
         rejected[reason] = rejected.get(reason, 0) + 1
     recomputed = int(requests["recomputed_tokens"].sum())
-    computed = int(
-        result.steps["prefill_tokens"].sum() + (result.steps["decodes"] * result.steps["count"]).sum()
-    )
+    computed = int(result.steps["prefill_tokens"].sum() + (result.steps["decodes"] * result.steps["count"]).sum())
     return {
         "rejected": rejected,
         "unfinished": int((requests["state"] == UNFINISHED).sum()),
@@ -168,9 +164,7 @@ def _counters(result: SimulationResult) -> dict[str, Any]:
 
 def _limits(result: SimulationResult) -> dict[str, Any]:
     steps = result.steps
-    lengths = (
-        steps["count"] * steps["duration_s"] + steps["slope_s"] * steps["count"] * (steps["count"] - 1) / 2
-    )
+    lengths = steps["count"] * steps["duration_s"] + steps["slope_s"] * steps["count"] * (steps["count"] - 1) / 2
     busy = float(sum(result.seconds_by_resource.values()))
     blocks = result.memory.sequence_pool_blocks
     used = steps["used_blocks"] / blocks

@@ -1,4 +1,4 @@
-"""How many parameters a model has, by part: what its size, the memory of its weights and its published total follow from."""
+"""How many parameters a model has, by part: its size, and what the published total counts."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class ParameterCounts:
 
     @property
     def total(self) -> int:
-        return self.active - self.experts_used + self.experts
+        return self.active - self.experts_used + self.experts + self.vision
 
     @property
     def active(self) -> int:
-        """Parameters that one token passes through. Tables count whole, as published figures do."""
-        tables = self.embedding + self.head + self.small + self.vision
+        """Parameters that one text token passes through. Tables count whole, as published figures do."""
+        tables = self.embedding + self.head + self.small
         return tables + self.attention + self.mlp + self.router + self.experts_used
 
     def __add__(self, other: ParameterCounts) -> ParameterCounts:
@@ -76,7 +76,8 @@ def _attention_parameters(attention: Attention | LatentAttention, hidden_size: i
     small = queries + 2 * keys if attention.qkv_bias else 0
     small += hidden_size if attention.output_bias else 0
     small += 2 * attention.head_dim if attention.qk_norm else 0
-    return ParameterCounts(attention=(2 * queries + 2 * keys) * hidden_size, small=small)
+    rows = 2 * queries + (keys if attention.value_is_key else 2 * keys)
+    return ParameterCounts(attention=rows * hidden_size, small=small)
 
 
 def _latent_parameters(attention: LatentAttention, hidden_size: int) -> ParameterCounts:
@@ -111,3 +112,8 @@ def _mlp_parameters(layer: Layer, hidden_size: int) -> ParameterCounts:
         router=mlp.num_experts * hidden_size,
         small=biases,
     )
+
+
+def active_parameters(architecture: Architecture) -> int:
+    """Parameters that one token passes through; all of a dense model's."""
+    return count_parameters(architecture).active

@@ -32,7 +32,8 @@ _QUANTISED_ACTIVATIONS = {
 
 
 def gemm_form(dtype: str, gpu: Gpu, kernels: KernelCoefficients) -> GemmForm:
-    """The form for weights of `dtype`. A GPU without arithmetic of that type multiplies in 16 bit and only reads fewer bytes.
+    """The form for weights of `dtype`. A GPU without arithmetic of that type multiplies in 16 bit and only reads
+    fewer bytes.
 
     int8 uses the coefficients of fp8 (nobody published int8 tables) on the GPU's int8 peak.
     Raises ConfigError for an unknown dtype.

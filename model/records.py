@@ -1,4 +1,6 @@
-"""Flat records of a simulation: one row a request, one row a step (or a run of equal steps). Statistics come afterwards."""
+"""Flat records of a simulation: one row a request, one row a step (or a run of equal steps). Statistics come
+afterwards.
+"""
 
 from __future__ import annotations
 

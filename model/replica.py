@@ -223,7 +223,9 @@ class Replica:
         return None
 
     def _run_fixed(self, coast: Coast, done: int) -> Generator[simpy.Event, Any, Step | None]:
-        """An arrival cut `coast` after `done` steps: one more was fixed before it. What follows that one is planned now."""
+        """An arrival cut `coast` after `done` steps: one more was fixed before it. What follows that one is planned
+        now.
+        """
         scheduler = self.scheduler
         scheduler.advance_steady(done)
         fixed, following = scheduler.plan_steady(), scheduler.schedule(self._now_s)
@@ -264,9 +266,7 @@ class Replica:
             seconds = forward.steady_seconds(decodes, step.context, step.longest, step.windowed)
             ledger.add_steady(decodes, 1, seconds)
             return seconds
-        decode_s = (
-            forward.decode_seconds(decodes, step.context, step.longest, step.windowed) if decodes else 0.0
-        )
+        decode_s = forward.decode_seconds(decodes, step.context, step.longest, step.windowed) if decodes else 0.0
         prefill_s = forward.prefill_seconds(step.chunks)
         tokens, requests = decodes + step.prefill_tokens, decodes + len(step.chunks)
         ledger.add(tokens, step.rows, requests, decode_s, prefill_s)

@@ -1,8 +1,8 @@
 """Continuous batching: which requests run in the next step, and for how many tokens each.
 
-There is no prefill or decode phase, only computed tokens that catch up with known tokens. The plan of a step advances the
-requests at once; `complete` stamps times and frees blocks when the step has ended. So a step can be planned while the one
-before still runs (asynchronous scheduling), and the same code serves both.
+There is no prefill or decode phase, only computed tokens that catch up with known tokens. The plan of a step advances
+the requests at once; `complete` stamps times and frees blocks when the step has ended. So a step can be planned while
+the one before still runs (asynchronous scheduling), and the same code serves both.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from servecast.model.waiting_queue import FcfsQueue
 class SchedulerParameters:
     """vLLM's settings under vLLM's names. swap_space_gib: host memory for preempted requests, for each GPU.
 
-    watermark: share of the pool that an admission must leave free. reserve_full_prompt: admit a prompt only when blocks for
-    all of it are free, not just for its first chunk.
+    watermark: share of the pool that an admission must leave free. reserve_full_prompt: admit a prompt only when
+    blocks for all of it are free, not just for its first chunk.
     """
 
     max_num_batched_tokens: int = 8192
@@ -95,10 +95,7 @@ class Scheduler:
             return None
         if tokens > self.max_model_len:
             return "over_max_model_len"
-        if (
-            not parameters.enable_chunked_prefill
-            and request.prompt_tokens > parameters.max_num_batched_tokens
-        ):
+        if not parameters.enable_chunked_prefill and request.prompt_tokens > parameters.max_num_batched_tokens:
             return "prompt_over_token_budget"
         if self.pool.blocks_for(request.max_kv_tokens) > self.pool.num_blocks:
             return "over_kv_pool"
@@ -336,8 +333,8 @@ class Scheduler:
         return max(decodes.steps_within(self.pool.free_blocks, limit + ahead) - ahead, 0)
 
     def advance_steady(self, steps: int) -> list[Request]:
-        """Run `steps` of them at once: same outcome as planning and completing each. Returns those who emitted their last
-        token; `release` lets them go.
+        """Run `steps` of them at once: same outcome as planning and completing each. Returns those who emitted their
+        last token; `release` lets them go.
         """
         self.pool.free_blocks -= self.decodes.blocks_needed_for(steps)
         return self.decodes.advance(steps)

@@ -83,14 +83,10 @@ def run_simulation(parameters: SimulationParameters, progress: Progress | None =
     env = simpy.Environment()
     rows, steps = RequestRows(len(workload), progress), StepRows()
     forward = _forward_pass(parameters)
-    fleet = [
-        _replica(env, i, parameters, memory, forward, rows, steps) for i in range(parameters.replicas)
-    ]
+    fleet = [_replica(env, i, parameters, memory, forward, rows, steps) for i in range(parameters.replicas)]
     router = ROUTERS[parameters.router]()
     server_s = parameters.engine.host.server_s
-    start_traffic(
-        env, workload, rows, lambda request: router.choose(request, fleet).submit(request), server_s
-    )
+    start_traffic(env, workload, rows, lambda request: router.choose(request, fleet).submit(request), server_s)
     env.run()
     for replica in fleet:
         for request in replica.leftovers():

@@ -8,7 +8,8 @@ from servecast.model.request import Request
 
 
 class Step:
-    """A plan. Class attributes are the defaults, all immutable, so that a step holds only what it has: most hold little.
+    """A plan. Class attributes are the defaults, all immutable, so that a step holds only what it has: most hold
+    little.
 
     chunks: prompt chunks as (tokens cached before, tokens of the chunk). prefill_tokens: their sum.
     steady: decodes of requests that also had a token in the step before. resumed: decodes of requests that came back

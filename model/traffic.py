@@ -37,9 +37,7 @@ def _requests(workload: Workload) -> Iterator[Request]:
         yield Request(id, prompt, output)
 
 
-def _feed(
-    env: simpy.Environment, workload: Workload, rows: RequestRows, submit: Submit, server_s: float
-) -> Process:
+def _feed(env: simpy.Environment, workload: Workload, rows: RequestRows, submit: Submit, server_s: float) -> Process:
     assert workload.arrival_s is not None  # an open workload has arrival times
     rows.arrival_s = array("d", workload.arrival_s)
     for request, seen_s in zip(_requests(workload), (workload.arrival_s + server_s).tolist(), strict=True):

@@ -8,7 +8,9 @@ from servecast.model.request import Request
 
 
 class FcfsQueue(deque[Request]):
-    """First come, first served; a preempted request goes to the front. A deque, because every step asks for its length."""
+    """First come, first served; a preempted request goes to the front. A deque, because every step asks for its
+    length.
+    """
 
     push = deque.append
     push_front = deque.appendleft

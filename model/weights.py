@@ -175,6 +175,11 @@ def _latent_attention_matrices(attention: LatentAttention, hidden_size: int, gpu
     yield Matrix("attention", up_rows, attention.kv_lora_rank)
     yield Matrix("other", up_rows, attention.kv_lora_rank)
     yield Matrix("attention", hidden_size, heads * attention.v_head_dim)
+    if attention.index_heads:
+        # The indexer of sparse attention is whole on every GPU.
+        index_rows = attention.index_heads * attention.index_head_dim
+        yield Matrix("attention", index_rows, attention.q_lora_rank or hidden_size)
+        yield Matrix("attention", attention.index_head_dim + attention.index_heads, hidden_size)
 
 
 def _mlp_matrices(part: str, width: int, gated: bool, hidden_size: int, copies: int = 1) -> Iterator[Matrix]:

@@ -76,7 +76,8 @@ def explain(summary: Mapping[str, Any]) -> list[str]:
     if summary["preemptions"]:
         lines.append(
             f"The KV pool was too small at times: {summary['preemptions']:,} preemptions of "
-            f"{summary['requests_preempted']:,} requests, {summary['recompute_ratio']:.1%} of all tokens computed again."
+            f"{summary['requests_preempted']:,} requests, {summary['recompute_ratio']:.1%} of all tokens "
+            "computed again."
         )
     if summary["swap_fallbacks"]:
         lines.append(f"swap_space was full {summary['swap_fallbacks']:,} times; those KV blocks were computed again.")

@@ -1,4 +1,6 @@
-"""Small parts that many tests are made of: a tiny model, a GPU, engines whose steps take a known time, runs of a few requests."""
+"""Small parts that many tests are made of: a tiny model, a GPU, engines whose steps take a known time, runs of a few
+requests.
+"""
 
 from __future__ import annotations
 

@@ -4,8 +4,9 @@
 
 The measured rows are those of aiconfigurator's silicon_sample.csv (Apache-2.0). As stated there: `concurrency` clients,
 10 prompts a client, input and output lengths uniform in 0.8 to 1.0 of the nominal ones, all clients start at once.
-Nothing in the engine profile is fitted to the H100 rows. The one number that closed-loop rows informed is the server time
-of a request: `--server-times` shows the error over it; the H200 rows choose it, so those are no test of the mean TTFT.
+Nothing in the engine profile is fitted to the H100 rows. The one number that closed-loop rows informed is the server
+time of a request: `--server-times` shows the error over it; the H200 rows choose it, so those are no test of the mean
+TTFT.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ PROMPTS_PER_CLIENT = 10
 def measured_rows(file: Path, gpu: str) -> pd.DataFrame:
     """The vLLM rows of Llama-3.1-70B in FP8 on `gpu`."""
     rows = pd.read_csv(file)
-    chosen = (rows["backend"] == "vllm") & (rows["model_path"] == "meta-llama/Llama-3.1-70B") & (rows["precision"] == "fp8")
-    rows = rows[chosen & (rows["system"].map(GPUS) == gpu)]
+    chosen = (rows["backend"] == "vllm") & (rows["model_path"] == "meta-llama/Llama-3.1-70B")
+    rows = rows[chosen & (rows["precision"] == "fp8") & (rows["system"].map(GPUS) == gpu)]
     return rows.sort_values(["tp_size", "isl", "osl", "concurrency"]).reset_index(drop=True)
 
 
@@ -99,7 +100,8 @@ def main() -> None:
     if arguments.server_times:
         for server_ms in (5, 10, 15, 20, 25, 30):
             errors = predict(rows, arguments.gpu, server_ms)["ttft_error_pct"]
-            print(f"server {server_ms} ms: mean TTFT off by {errors.abs().median():.1f} %, bias {errors.median():+.1f} %")
+            off, bias = errors.abs().median(), errors.median()
+            print(f"server {server_ms} ms: mean TTFT off by {off:.1f} %, bias {bias:+.1f} %")
         return
     table = predict(rows, arguments.gpu)
     if arguments.rows:

@@ -18,7 +18,6 @@ from pathlib import Path
 from statistics import median
 
 from servecast.configs.architectures import load_architecture
-
 from servecast.hardware.errors import ConfigError
 from servecast.hardware.gpus import Gpu, load_gpu
 from servecast.hardware.memory_rules import load_memory_rules
@@ -36,7 +35,7 @@ RULES_FROM = ((18, "vllm-0.19"), (17, "vllm-0.17"), (12, "vllm-0.15"), (8, "vllm
 VARIANT = re.compile(
     r"[-.](instruct|it|chat|hf|base|dynamic|fp8|w8a8|w4a16|awq|gptq|quantized|2503|2407|v0\.[12]|h)\b|^meta-",
 )
-OTHER_NAMES = {"mistral-nemo": "mistral-nemo-12b", "deepseek-r1-distill-qwen-14b": "qwen2.5-14b"}
+OTHER_NAMES = {"deepseek-r1-distill-qwen-14b": "qwen2.5-14b"}
 GPUS = (
     ("h100", "h100-sxm"),
     ("a100-40gb", "a100-40gb-sxm"),

@@ -6,12 +6,13 @@
 DATA/ops holds gemm_aic_<gpu>.csv.gz and comm_aic.csv.gz, the kernel tables of aiconfigurator-core 0.12.0 (Apache-2.0).
 
 all-reduce, above 8 MiB. The published fit pools 16-bit and 8-bit messages over all numbers of GPUs, but NCCL reduces
-16-bit ones in the NVLink switch and 8-bit ones not: on eight H100 it comes out 29 % too slow for what a forward pass sends.
-Here: 16-bit messages alone, latency and bandwidth for each number of GPUs; the error is that of leaving one size out.
+16-bit ones in the NVLink switch and 8-bit ones not: on eight H100 it comes out 29 % too slow for what a forward pass
+sends. Here: 16-bit messages alone, latency and bandwidth for each number of GPUs; the error is that of leaving one
+size out.
 
-gemm-fp8, vLLM. The published fit counts each measured point once; as most of them have 1024 to 4353 tokens, prompts of 8192
-tokens and more come out 17 to 19 % too slow. Here every octave of tokens counts the same, and the output-tile starvation has
-a free exponent q. A fifth of the weight shapes is held out.
+gemm-fp8, vLLM. The published fit counts each measured point once; as most of them have 1024 to 4353 tokens, prompts
+of 8192 tokens and more come out 17 to 19 % too slow. Here every octave of tokens counts the same, and the output-tile
+starvation has a free exponent q. A fifth of the weight shapes is held out.
 """
 
 from __future__ import annotations
@@ -43,7 +44,14 @@ LARGE_BYTES = 8 * 2**20
 COPIES, L2_MARGIN = 6, 1.5
 
 
-def fit(predict: Callable[[Floats], Floats], measured: Floats, start: Floats, low: Floats, high: Floats, weights: Floats) -> Floats:
+def fit(
+    predict: Callable[[Floats], Floats],
+    measured: Floats,
+    start: Floats,
+    low: Floats,
+    high: Floats,
+    weights: Floats,
+) -> Floats:
     """Robust least squares on log(predicted / measured)."""
 
     def residuals(x: Floats) -> Floats:
@@ -86,7 +94,8 @@ def _fit_ring(ring: Floats, measured_us: Floats) -> Floats:
 def gemm_fp8(folder: Path, name: str) -> None:
     gpu = load_gpu(GPUS[name])
     table = pd.read_csv(folder / f"gemm_aic_{name}.csv.gz")
-    table = table[(table["backend"] == "vllm") & (table["gemm_dtype"] == "fp8") & (table[["n", "k"]].min(axis=1) >= 512)]
+    narrowest = table[["n", "k"]].min(axis=1)
+    table = table[(table["backend"] == "vllm") & (table["gemm_dtype"] == "fp8") & (narrowest >= 512)]
     table = table[table["n"] * table["k"] * COPIES > L2_MARGIN * gpu.l2_mb * 1e6]
     held_out = ((table["n"] * 7919 + table["k"] * 104729) % 10 >= 8).to_numpy()
     octave = np.floor(np.log2(table["m"]))
@@ -105,7 +114,8 @@ def gemm_fp8(folder: Path, name: str) -> None:
     print("{" + ", ".join(f"{key}: {value:.3g}" for key, value in zip(names, x, strict=True)) + "}")
     print(f"heldout: {error(predict(x, held_out), measured[held_out])}")
     for low_m, high_m in ((1, 64), (65, 512), (1024, 4353), (8192, 32768)):
-        rows = held_out & table["m"].between(low_m, high_m).to_numpy() & (table[["n", "k"]].min(axis=1) >= 2048).to_numpy()
+        wide = (table[["n", "k"]].min(axis=1) >= 2048).to_numpy()
+        rows = held_out & wide & table["m"].between(low_m, high_m).to_numpy()
         ratio = predict(x, rows) / measured[rows]
         print(f"  {low_m}-{high_m} tokens: {error(predict(x, rows), measured[rows])}, bias {np.median(ratio) - 1:+.1%}")
 

@@ -12,8 +12,8 @@ from servecast.hardware.engines.profile import (
     HostTimes,
     KernelCoefficients,
     NvlinkAllReduce,
-    RingAllReduce,
     PrefillCoefficients,
+    RingAllReduce,
 )
 from servecast.hardware.engines.profile_files import DEFAULT_ENGINE, engine_keys, load_engine
 
@@ -26,8 +26,8 @@ __all__ = [
     "HostTimes",
     "KernelCoefficients",
     "NvlinkAllReduce",
-    "RingAllReduce",
     "PrefillCoefficients",
+    "RingAllReduce",
     "engine_keys",
     "load_engine",
 ]

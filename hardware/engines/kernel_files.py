@@ -20,8 +20,8 @@ from servecast.hardware.engines.profile import (
     GemmCoefficients,
     KernelCoefficients,
     NvlinkAllReduce,
-    RingAllReduce,
     PrefillCoefficients,
+    RingAllReduce,
 )
 from servecast.hardware.yaml_fields import Fields
 from servecast.hardware.yaml_source import read_yaml

@@ -1,10 +1,10 @@
 """servecast: which GPUs, how many and with which settings carry an LLM traffic within its latency limits.
 
-    from servecast import load_scenario, simulate
+from servecast import load_scenario, simulate
 
-    run = simulate(load_scenario("configs/quickstart.yaml"))
-    run.summary["p99_ttft_ms"]
-    run.requests  # a pandas DataFrame, one row a request
+run = simulate(load_scenario("configs/quickstart.yaml"))
+run.summary["p99_ttft_ms"]
+run.requests  # a pandas DataFrame, one row a request
 """
 
 from __future__ import annotations

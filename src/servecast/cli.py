@@ -20,7 +20,7 @@ app = typer.Typer(
 
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Set a dotted key of the scenario, e.g. scheduler.max_num_seqs=64."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Set a dotted key, e.g. scheduler.max_num_seqs=64."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Key = Annotated[str | None, typer.Argument(help="Show one entry: a key, an alias or a file of your own.")]
@@ -31,9 +31,7 @@ def run(
     scenario: Annotated[Path, typer.Argument(help="Scenario file (YAML).")],
     overrides: Overrides = None,
     json: Json = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for summary.json, requests.csv and scenario.yaml.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for summary.json, requests.csv and scenario.yaml.")] = None,
 ) -> None:
     """Simulate one scenario.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from builders import clock_engine, run, with_lengths
 
+from builders import clock_engine, run, with_lengths
 from servecast.model.arrivals import BatchArrivals, PoissonArrivals
 from servecast.model.simulation import SimulationResult
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from builders import a_gpu, clock_engine, run, tiny_model, trace
 
+from builders import a_gpu, clock_engine, run, tiny_model, trace
 from servecast.model.simulation import SimulationResult
 
 # Prompt and output tokens of requests 0 to 4, which all arrive at 0. The pool has 6 blocks of 4 tokens.
@@ -93,7 +93,7 @@ def test_without_host_memory_a_swap_becomes_a_recomputation() -> None:
 def test_an_arrival_during_step_two_runs_in_step_three_or_four(
     asynchronous: bool, first_token_s: float, coast: bool
 ) -> None:
-    """With asynchronous scheduling step 3 is planned when step 2 begins, at 1 s; the arrival at 1.5 s comes too late."""
+    """With asynchronous scheduling step 3 is planned when step 2 begins, at 1 s; the arrival at 1.5 s is too late."""
     workload = trace([(0.0, 4, 10), (1.5, 4, 2)])
     result = run(workload, engine=clock_engine(asynchronous=asynchronous), coast=coast)
     assert column(result, "first_token_s") == [1.0, first_token_s]

@@ -32,6 +32,10 @@ def test_latent_cache_is_whole_on_every_gpu() -> None:
     assert blocks_of("deepseek-v2-lite", ReplicaLayout(tensor_parallel_size=4)).bytes_per_block == 16 * 31_104
 
 
+def test_indexer_of_sparse_attention_keeps_keys_of_its_own() -> None:
+    assert blocks_of("deepseek-v3.2").bytes_per_block == 16 * 61 * ((512 + 64) * 2 + 128 + 4)
+
+
 def test_gemma_3_makes_seven_groups_of_ten_layers() -> None:
     """62 layers: 10 with full attention, 52 with a window, which are padded to 60."""
     blocks = blocks_of("gemma-3-27b")

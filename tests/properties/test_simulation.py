@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from builders import a_gpu, real_engine, run, tiny_model, with_lengths
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import a_gpu, real_engine, run, tiny_model, with_lengths
 from servecast.model.arrivals import Arrivals, BatchArrivals, ClosedLoop, ConstantArrivals, PoissonArrivals
 from servecast.model.records import COMPLETED, REJECTED, UNFINISHED
 from servecast.model.simulation import SimulationResult
@@ -105,7 +106,7 @@ def test_clocks_never_run_back(scenario: dict[str, Any]) -> None:
     requests, steps = result.requests, result.steps
     done = requests["state"] == COMPLETED
     order = ("arrival_s", "queued_s", "scheduled_s", "first_token_s", "finish_s")
-    for before, after in zip(order, order[1:], strict=False):
+    for before, after in pairwise(order):
         assert (requests[before][done] <= requests[after][done] + 1e-12).all(), (before, after)
     assert (steps["duration_s"] > 0).all()
     assert (steps["count"] >= 1).all()
