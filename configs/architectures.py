@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,11 +10,12 @@ import servecast.model.llms
 from servecast.configs.hf_config import read_architecture
 from servecast.configs.hf_config_fields import ConfigFields
 from servecast.configs.hf_config_file import read_config_file
+from servecast.configs.model_names import spellings, split_weights
 from servecast.hardware.catalogue import normalised, user_file
 from servecast.hardware.errors import ConfigError, did_you_mean
 from servecast.hardware.yaml_fields import Fields
 from servecast.hardware.yaml_source import read_yaml
-from servecast.model.architecture import Architecture, VisionEncoder
+from servecast.model.architecture import Architecture, Quantization, VisionEncoder
 
 _FOLDER = Path(servecast.model.llms.__path__[0])
 _FILE_ENDINGS = (".json", ".yaml", ".yml")
@@ -26,10 +25,6 @@ _KEYS = (
     *("rotary_rows", "unquantised", "vision", "config"),
 )
 _PARTS = ("attention", "mlp", "experts", "shared_experts")
-
-# Words of a checkpoint's name that change its training, not its shapes.
-_VARIANT_WORDS = ("instruct", "chat", "it", "pt", "hf", "base")
-_VARIANT = re.compile(rf"-(?:{'|'.join(_VARIANT_WORDS)})(?=-|$)")
 
 
 @dataclass(frozen=True)
@@ -54,7 +49,7 @@ def model_keys() -> list[str]:
 
 def model_entry(key: str) -> ModelEntry:
     """What the catalogue says of `key`, or of another name of the model. Raises ConfigError for an unknown one."""
-    found = _catalogue_key(key)
+    found, _ = _resolved(key)
     if found is None:
         raise _unknown(key)
     return _entry(_fields_of(_FOLDER / f"{found}.yaml"), found)
@@ -63,16 +58,18 @@ def model_entry(key: str) -> ModelEntry:
 def load_architecture(key_or_path: str, base_dir: Path | None = None) -> Architecture:
     """A model of the catalogue by key, alias or Hugging Face name, or a user's file by path.
 
-    Case does not matter, nor do an organisation before the name and words such as `Instruct` in it. A path ends in
-    .json, .yaml or .yml, or is a file, or a folder with a config.json; it is relative to `base_dir` (default: the
-    working directory). Raises ConfigError for an unknown name, a missing file or a wrong field.
+    Case does not matter, nor do an organisation before the name and words such as `Instruct` in it; an ending such as
+    `-FP8-dynamic` stands for quantised weights. A path ends in .json, .yaml or .yml, or is a file, or a folder with a
+    config.json; it is relative to `base_dir` (default: the working directory). Raises ConfigError for an unknown name,
+    a missing file or a wrong field.
     """
     path = _path_of(key_or_path, base_dir)
     if path is not None:
         return _read_path(path)
-    key = _catalogue_key(key_or_path)
+    key, dtype = _resolved(key_or_path)
     if key is not None:
-        return _read_entry(_FOLDER / f"{key}.yaml")
+        architecture = _read_entry(_FOLDER / f"{key}.yaml")
+        return architecture if dtype is None else _quantised(architecture, dtype, key_or_path)
     path = user_file(key_or_path, base_dir)
     if path.exists():
         return _read_path(path)
@@ -172,20 +169,32 @@ def _unquantised(fields: Fields) -> frozenset[str]:
     return frozenset(parts)
 
 
+def _resolved(name: str) -> tuple[str | None, str | None]:
+    """The catalogue's key for `name`, and the weights dtype if the name has one that the entry's does not."""
+    key = _catalogue_key(name)
+    if key is not None:
+        return key, None
+    base, dtype = split_weights(name)
+    return (None, None) if dtype is None else (_catalogue_key(base), dtype)
+
+
+def _quantised(architecture: Architecture, dtype: str, name: str) -> Architecture:
+    """The checkpoint `name`, of which only the name is known; `architecture` is that of its 16-bit original."""
+    own = architecture.quantization
+    if own is not None and own.dtype == dtype:
+        return architecture
+    note = f"weights in {dtype}, by the name {name}; embeddings and head in 16 bit"
+    quantization = Quantization(dtype, ignored=architecture.unquantised)
+    return replace(architecture, quantization=quantization, notes=(*architecture.notes, note))
+
+
 def _catalogue_key(name: str) -> str | None:
     """The key that `name` stands for, None if the catalogue has no such model."""
-    names = list(_spellings(name))
+    names = list(spellings(name))
     for spelling in names:
         if (_FOLDER / f"{spelling}.yaml").is_file():
             return spelling
     return _key_of_alias(names)
-
-
-def _spellings(name: str) -> Iterator[str]:
-    """`name` as written, without its organisation, then without what marks a variant."""
-    yield (short := normalised(name).rpartition("/")[2])
-    yield (plain := _VARIANT.sub("", short))
-    yield plain.removeprefix("meta-")
 
 
 def _key_of_alias(names: list[str]) -> str | None:
@@ -195,12 +204,12 @@ def _key_of_alias(names: list[str]) -> str | None:
         text = normalised(file.read_text(encoding="utf-8"))
         if any(name in text for name in names):
             aliases = _fields_of(file).texts("aliases")
-            if any(spelling in names for alias in aliases for spelling in _spellings(alias)):
+            if any(spelling in names for alias in aliases for spelling in spellings(alias)):
                 return key
     return None
 
 
 def _unknown(name: str) -> ConfigError:
-    *_, plain = _spellings(name)
+    *_, plain = spellings(name)
     hint = f"{did_you_mean(plain, model_keys())}; or the path of a config.json"
     return ConfigError(f"unknown model {name!r}", hint=hint)

@@ -12,7 +12,7 @@ from servecast.configs.architectures import load_architecture
 from servecast.configs.origin import Origin
 from servecast.configs.scenario import Scenario, looks_like_path
 from servecast.configs.workloads import build_workload
-from servecast.hardware.engines import load_engine
+from servecast.hardware.engines import EngineProfile, load_engine
 from servecast.hardware.errors import ConfigError
 from servecast.hardware.gpus import load_gpu
 from servecast.model.layout import ReplicaLayout, check_layout
@@ -29,12 +29,13 @@ def build_simulation(scenario: Scenario) -> SimulationParameters:
     layout = ReplicaLayout(**scenario.replica.model_dump())
     with _located(origin, "replica"):
         check_layout(architecture, layout)
+    engine = _looked_up(origin, "engine", scenario.engine, load_engine)
     return SimulationParameters(
         architecture=architecture,
         gpu=_looked_up(origin, "gpu", scenario.gpu, load_gpu),
-        engine=_looked_up(origin, "engine", scenario.engine, load_engine),
+        engine=engine,
         layout=layout,
-        scheduler=_scheduler(scenario),
+        scheduler=_scheduler(scenario, engine),
         workload=build_workload(scenario),
         replicas=scenario.fleet.replicas,
         router=scenario.fleet.router,
@@ -44,8 +45,9 @@ def build_simulation(scenario: Scenario) -> SimulationParameters:
     )
 
 
-def _scheduler(scenario: Scenario) -> SchedulerParameters:
+def _scheduler(scenario: Scenario, engine: EngineProfile) -> SchedulerParameters:
     section = scenario.scheduler
+    reserve = section.scheduler_reserve_full_isl
     return SchedulerParameters(
         max_num_batched_tokens=section.max_num_batched_tokens,
         max_num_seqs=section.max_num_seqs,
@@ -53,6 +55,7 @@ def _scheduler(scenario: Scenario) -> SchedulerParameters:
         preemption=section.preemption,
         swap_space_gib=section.swap_space,
         watermark=section.watermark,
+        scheduler_reserve_full_isl=engine.scheduler_reserve_full_isl if reserve is None else reserve,
         on_unschedulable=section.on_unschedulable,
     )
 

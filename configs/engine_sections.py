@@ -80,6 +80,10 @@ class SchedulerSection(Section):
     watermark: Annotated[float, Bounds(ge=0, lt=1)] = Field(
         default=0.0, description="Share of the KV pool that must stay free when a request is admitted."
     )
+    scheduler_reserve_full_isl: Switch | None = Field(
+        default=None,
+        description="Admit a prompt only when all of it fits the pool, not just its first chunk. Default: the engine's.",
+    )
     admission: Admission = Field(
         default="none", description="Rule that turns requests away at arrival. Only none so far."
     )

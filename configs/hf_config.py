@@ -64,7 +64,7 @@ def read_architecture(top: ConfigFields, key: str, name: str) -> Architecture:
         key=key,
         name=name,
         hidden_size=hidden_size,
-        vocab_size=_vocab_size(sections),
+        vocab_size=_vocab_size(fields, sections),
         tied_embeddings=_tied(sections, family),
         layers=layers,
         max_model_len=max_model_len,
@@ -154,17 +154,14 @@ def _position_rows(fields: ConfigFields, family: Family, max_model_len: int) -> 
     """Rows of a learned position table; MPT says whether it has one."""
     if family.positions_offset is not None:
         return max_model_len + family.positions_offset
-    return max_model_len if fields.flag("learned_pos_emb") and not _has_alibi(fields) else 0
+    inner = fields.section("attn_config")
+    alibi = inner is not None and inner.flag("alibi")
+    return max_model_len if fields.flag("learned_pos_emb") and not alibi else 0
 
 
-def _has_alibi(fields: ConfigFields) -> bool:
-    attention = fields.section("attn_config")
-    return attention is not None and attention.flag("alibi")
-
-
-def _vocab_size(sections: tuple[ConfigFields, ...]) -> int:
-    """Some multimodal configs state it outside the text section only."""
-    stated = next((section for section in sections if section.find("vocab_size") is not None), sections[0])
+def _vocab_size(fields: ConfigFields, sections: tuple[ConfigFields, ...]) -> int:
+    """Some multimodal configs state it outside the text section only; `fields` has the defaults as well."""
+    stated = next((section for section in sections if section.find("vocab_size") is not None), fields)
     return stated.count("vocab_size", "padded_vocab_size")
 
 

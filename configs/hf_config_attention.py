@@ -34,7 +34,8 @@ def read_attention(
         if heads[layer] % kv:
             key = fields.find(*_KV_HEADS) or _KV_HEADS[0]
             raise fields.error(key, f"must divide the {heads[layer]} attention heads, found {kv}")
-        entries.append(Attention(heads[layer], kv, size, window, qkv_bias, output_bias, qk_norm))
+        one_matrix = window is None and fields.flag("attention_k_eq_v")
+        entries.append(Attention(heads[layer], kv, size, window, qkv_bias, output_bias, qk_norm, one_matrix))
     return tuple(entries)
 
 

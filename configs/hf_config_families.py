@@ -18,10 +18,10 @@ class Family:
     output_follows `attention_bias` speaks of the output too. positions_offset: rows of the learned position table
     beyond the context, None without such a table. window_period: every so-manieth layer has full attention, the others
     a window; None: all layers have it. window_switch: a window only counts with `use_sliding_window: true`.
-    two_rotary_tables: full layers have one of their own. chunked: layers alternate between chunks and full attention.
-    parallel: attention and MLP of a layer share one norm. multi_query: one KV head unless the config denies it.
-    context: where the config does not say. sizes: what the library takes for fields that a nested text model leaves
-    out.
+    two_rotary_tables: full layers have one of their own. alibi: there are no cos/sin tables. chunked: layers alternate
+    between chunks and full attention. parallel: attention and MLP of a layer share one norm. multi_query: one KV head
+    unless the config denies it. context: where the config does not say. sizes: what the library takes for fields that
+    a nested text model leaves out.
     """
 
     tied: bool = False
@@ -38,6 +38,7 @@ class Family:
     window_period: int | None = None
     window_switch: bool = False
     two_rotary_tables: bool = False
+    alibi: bool = False
     chunked: bool = False
     parallel: bool = False
     multi_query: bool = False
@@ -123,6 +124,7 @@ _FAMILIES = {
     "gemma": Family(tied=True),
     "gemma2": _GEMMA2,
     "gemma3": _GEMMA3,
+    "gemma4": replace(_GEMMA3, sizes={**_GEMMA3_SIZES, "num_hidden_layers": 30, "vocab_size": 262144}),
     "gpt_oss": Family(qkv_bias=True, output_bias=True, mlp_bias=True, window_period=2),
     "llama4": Family(chunked=True),
     "cohere": Family(tied=True, norms=1),
@@ -144,7 +146,7 @@ _FAMILIES = {
     "gpt_bigcode": replace(_GPT2, multi_query=True),
     "gpt_neox": _NEOX,
     "gptj": replace(_NEOX, norms=2, qkv_bias=False, output_bias=False, head_bias=True),
-    "bloom": replace(_GPT2, final_norms=4, positions_offset=None, context=2048),
+    "bloom": replace(_GPT2, final_norms=4, positions_offset=None, alibi=True, context=2048),
     "starcoder2": replace(_NEOX, tied=True),
     "mpt": Family(tied=True, gated=False),
     "falcon": Family(tied=True, norms=4, final_norms=2, gated=False, parallel=True, multi_query=True, context=2048),

@@ -8,7 +8,15 @@ from servecast.model.architecture import DenseMlp, MoeMlp
 
 _WIDTH = ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "ffn_embed_dim")
 _EXPERTS = ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
-_PER_TOKEN = ("num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_topk", "moe_top_k", "moe_k")
+_PER_TOKEN = (
+    "num_experts_per_tok",
+    "num_experts_per_token",
+    "experts_per_token",
+    "moe_topk",
+    "moe_top_k",
+    "moe_k",
+    "top_k_experts",
+)
 _EXPERT_WIDTH = ("moe_intermediate_size", "expert_intermediate_size", *_WIDTH)
 
 
@@ -43,6 +51,9 @@ def _moe(fields: ConfigFields, family: Family, bias: bool) -> MoeMlp:
     shared = width if family.chunked else 0
     if fields.find("shared_expert_intermediate_size", "shared_intermediate_size") is not None:
         shared = fields.count("shared_expert_intermediate_size", "shared_intermediate_size", default=0, least=0)
+    elif fields.flag("enable_moe_block"):
+        # Gemma 4: a dense MLP beside the experts
+        shared = fields.count(*_WIDTH)
     elif fields.find("n_shared_experts", "num_shared_experts", "moe_num_shared_experts") is not None:
         shared = width * fields.count(
             "n_shared_experts", "num_shared_experts", "moe_num_shared_experts", default=0, least=0
@@ -54,6 +65,8 @@ def _sparse_layers(fields: ConfigFields, layers: int) -> tuple[bool, ...]:
     """Whether each layer has experts."""
     if fields.count(*_EXPERTS, default=0, least=0) == 0:
         return (False,) * layers
+    if fields.find("mlp_layer_types") is not None:
+        return tuple(kind == "sparse" for kind in fields.listed("mlp_layer_types", layers))
     chosen = {fields.whole("moe_layers", item, least=0) for item in fields.items("moe_layers")}
     if chosen:
         return tuple(layer in chosen for layer in range(layers))

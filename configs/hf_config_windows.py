@@ -18,7 +18,9 @@ def read_windows(fields: ConfigFields, layers: int, family: Family) -> tuple[int
         return tuple(_window_of(fields, kinds, kind) for kind in fields.listed(kinds, layers))
     if family.chunked:
         return _chunked(fields, layers)
-    if fields.find("sliding_window") is None or not fields.flag("use_sliding_window", default=not family.window_switch):
+    if not fields.count("sliding_window", default=0, least=0) or not fields.flag(
+        "use_sliding_window", default=not family.window_switch
+    ):
         return (None,) * layers
     window = fields.count("sliding_window")
     if family.window_switch:

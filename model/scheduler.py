@@ -23,7 +23,7 @@ from servecast.model.waiting_queue import FcfsQueue
 class SchedulerParameters:
     """vLLM's settings under vLLM's names. swap_space_gib: host memory for preempted requests, for each GPU.
 
-    watermark: share of the pool that an admission must leave free. reserve_full_prompt: admit a prompt only when
+    watermark: share of the pool that an admission must leave free. scheduler_reserve_full_isl: admit a prompt only when
     blocks for all of it are free, not just for its first chunk.
     """
 
@@ -33,7 +33,7 @@ class SchedulerParameters:
     preemption: Literal["recompute", "swap"] = "recompute"
     swap_space_gib: float = 4.0
     watermark: float = 0.0
-    reserve_full_prompt: bool = False
+    scheduler_reserve_full_isl: bool = False
     on_unschedulable: Literal["reject", "wait"] = "reject"
 
 
@@ -199,7 +199,7 @@ class Scheduler:
             if not self.parameters.enable_chunked_prefill and wanted <= self._token_budget:
                 return 0
             tokens = budget
-        held = request.known_tokens if self.parameters.reserve_full_prompt else request.computed_tokens + tokens
+        held = request.known_tokens if self.parameters.scheduler_reserve_full_isl else request.computed_tokens + tokens
         # Alone it may use the whole pool, else the watermark could keep it out for ever.
         reserve = self._watermark_blocks if self.running else 0
         return tokens if self.pool.can_allocate(self.pool.blocks_for(held), reserve) else 0

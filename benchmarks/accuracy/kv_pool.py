@@ -143,11 +143,16 @@ def _gpu(row: dict[str, str]) -> Gpu:
 
 
 def _rules_key(engine: str) -> str:
+    minor = _minor(engine)
+    return next(key for first, key in RULES_FROM if minor >= first)
+
+
+def _minor(engine: str) -> int:
+    """The x of version 0.x."""
     found = re.search(r"0\.(\d+)", engine)
     if found is None:
         raise LeftOutError(f"no version in {engine!r}")
-    minor = int(found.group(1))
-    return next(key for first, key in RULES_FROM if minor >= first)
+    return int(found.group(1))
 
 
 def _layout(row: dict[str, str], architecture: Architecture) -> ReplicaLayout:
@@ -175,7 +180,7 @@ def report(compared: list[Comparison], left_out: list[tuple[str, str]]) -> Itera
     for one in compared:
         yield _table_row(one)
     yield ""
-    yield "| rules | rows | median % | p90 % | worst % |"
+    yield "| engine | rows | median % | p90 % | worst % |"
     yield "|---|---|---|---|---|"
     for family in dict.fromkeys(_family(one) for one in compared):
         errors = sorted(100 * abs(one.error) for one in compared if _family(one) == family)
@@ -186,7 +191,8 @@ def report(compared: list[Comparison], left_out: list[tuple[str, str]]) -> Itera
 
 
 def _family(one: Comparison) -> str:
-    return f"{one.rules}, utilisation assumed 0.9" if one.assumed_utilization else one.rules
+    assumed = ", utilisation assumed 0.9" if one.assumed_utilization else ""
+    return f"vLLM 0.{_minor(one.row['engine'])} by {one.rules}{assumed}"
 
 
 def _table_row(one: Comparison) -> str:

@@ -129,6 +129,7 @@ class EngineProfile:
     engine: str
     version: str
     async_scheduling: bool
+    scheduler_reserve_full_isl: bool
     host: HostTimes
     elementwise: Elementwise
     kernels: Mapping[str, KernelCoefficients]

@@ -57,6 +57,34 @@ def test_hugging_face_names_lead_to_the_entry(name: str, key: str) -> None:
     assert load_architecture(name).key == key
 
 
+@pytest.mark.parametrize(
+    ("name", "key", "dtype"),
+    [
+        ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "llama-3.3-70b", "fp8"),
+        ("redhatai/Llama-3.3-70B-Instruct-quantized.w8a8", "llama-3.3-70b", "int8"),
+        ("Qwen/Qwen2.5-7B-Instruct-AWQ", "qwen2.5-7b", "awq"),
+        ("TheBloke/Llama-2-7B-GPTQ", "llama-2-7b", "gptq"),
+        ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4", "qwen2.5-7b", "gptq"),
+    ],
+)
+def test_names_of_quantised_checkpoints_bring_their_dtype(name: str, key: str, dtype: str) -> None:
+    model = load_architecture(name)
+    assert model.quantization is not None
+    assert (model.key, model.quantization.dtype) == (key, dtype)
+    assert any(name in note for note in model.notes)
+
+
+def test_quantised_llama_4_leaves_its_attention_alone() -> None:
+    model = load_architecture("RedHatAI/Llama-4-Scout-17B-16E-Instruct-FP8-dynamic")
+    assert model.quantization is not None
+    assert model.quantization.ignored == {"attention"}
+
+
+def test_8_bit_gptq_is_not_taken_for_4_bit() -> None:
+    with pytest.raises(ConfigError, match="unknown model"):
+        load_architecture("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int8")
+
+
 def test_an_unknown_model_gets_a_near_miss() -> None:
     with pytest.raises(ConfigError, match=r"unknown model 'llama-3.1-9b'. Did you mean 'llama-3.1-8b'\?"):
         load_architecture("llama-3.1-9b")

@@ -15,6 +15,7 @@ OWN_ENGINE = """\
 engine: vllm
 version: "0.99"
 async_scheduling: true
+scheduler_reserve_full_isl: true
 host: {step_ms: 0.2, request_us: 5, server_ms: 3}
 elementwise: {kernel_us: 2, e_m: 0.8}
 memory: vllm-0.19
@@ -127,10 +128,10 @@ def test_users_kernels_go_before_those_that_ship(tmp_path: Path) -> None:
     [
         ("async_scheduling", "asynch_scheduling", ":3: asynch_scheduling: unknown key. Did you mean 'async_s"),
         ("async_scheduling: true", "async_scheduling: 1", ":3: async_scheduling: must be true or false, found 1"),
-        ("step_ms: 0.2", "step_ms: -1", ":4: host.step_ms: must be a number, 0 or more, found -1"),
-        (", server_ms: 3", "", ":4: host.server_ms: is missing"),
+        ("step_ms: 0.2", "step_ms: -1", ":5: host.step_ms: must be a number, 0 or more, found -1"),
+        (", server_ms: 3", "", ":5: host.server_ms: is missing"),
         ('"0.99"', "0.99", ':2: version: must be a text, found 0.99. Put it in quotes: "0.99"'),
-        ("memory: vllm-0.19", "memory: vllm-0.19\nkernels_folder: nowhere", ":7: kernels_folder: no such folder"),
+        ("memory: vllm-0.19", "memory: vllm-0.19\nkernels_folder: nowhere", ":8: kernels_folder: no such folder"),
     ],
 )
 def test_wrong_field_is_one_message(tmp_path: Path, old: str, new: str, message: str) -> None:

@@ -76,7 +76,7 @@ def test_a_step_with_a_preemption_admits_nobody() -> None:
 def test_reserving_the_full_prompt_admits_later() -> None:
     """Chunks of 4 tokens, 8 of 10 blocks taken: the first chunk of 16 tokens fits, all of it (4 blocks) does not."""
     for reserve, admitted in ((False, 2), (True, 1)):
-        target = scheduler(blocks=10, max_num_batched_tokens=33, max_num_seqs=8, reserve_full_prompt=reserve)
+        target = scheduler(blocks=10, max_num_batched_tokens=33, max_num_seqs=8, scheduler_reserve_full_isl=reserve)
         add(target, (32, 4), (16, 4))
         target.schedule(0.0)
         assert len(target.running) == admitted

@@ -29,7 +29,7 @@ SCHEDULERS = st.fixed_dictionaries(
         "preemption": st.sampled_from(["recompute", "swap"]),
         "swap_space_gib": st.sampled_from([0.0, 0.0005, 1.0]),
         "watermark": st.sampled_from([0.0, 0.2]),
-        "reserve_full_prompt": st.booleans(),
+        "scheduler_reserve_full_isl": st.booleans(),
         "on_unschedulable": st.sampled_from(["reject", "wait"]),
     }
 )
