@@ -71,7 +71,7 @@ def load_architecture(key_or_path: str, base_dir: Path | None = None) -> Archite
         architecture = _read_entry(_FOLDER / f"{key}.yaml")
         return architecture if dtype is None else _quantised(architecture, dtype, key_or_path)
     path = user_file(key_or_path, base_dir)
-    if path.exists():
+    if key_or_path.strip() and path.exists():
         return _read_path(path)
     raise _unknown(key_or_path)
 
