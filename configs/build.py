@@ -16,7 +16,8 @@ from servecast.hardware.engines import EngineProfile, load_engine
 from servecast.hardware.errors import ConfigError
 from servecast.hardware.gpus import load_gpu
 from servecast.model.layout import ReplicaLayout, check_layout
-from servecast.model.scheduler import SchedulerParameters
+from servecast.model.preemption import PreemptionParameters
+from servecast.model.scheduler_parameters import SchedulerParameters
 from servecast.model.simulation import SimulationParameters
 
 T = TypeVar("T")
@@ -52,8 +53,7 @@ def _scheduler(scenario: Scenario, engine: EngineProfile) -> SchedulerParameters
         max_num_batched_tokens=section.max_num_batched_tokens,
         max_num_seqs=section.max_num_seqs,
         enable_chunked_prefill=section.enable_chunked_prefill,
-        preemption=section.preemption,
-        swap_space_gib=section.swap_space,
+        preemption=PreemptionParameters(mode=section.preemption, swap_space_gib=section.swap_space),
         watermark=section.watermark,
         scheduler_reserve_full_isl=engine.scheduler_reserve_full_isl if reserve is None else reserve,
         on_unschedulable=section.on_unschedulable,

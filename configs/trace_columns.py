@@ -34,9 +34,7 @@ OUTPUT_NAMES = _words(
 )
 # Names that carry their unit, e.g. arrival_ms, come after those in seconds.
 ARRIVAL_UNITS = dict.fromkeys(ARRIVAL_NAMES, "s") | {
-    f"{name}_{unit}": unit
-    for unit in ("ms", "us", "ns")
-    for name in ("arrival", "arrival_time", "timestamp", "time")
+    f"{name}_{unit}": unit for unit in ("ms", "us", "ns") for name in ("arrival", "arrival_time", "timestamp", "time")
 }
 
 
@@ -92,9 +90,7 @@ def normalise(name: str) -> str:
     return re.sub(r"[\s.\-]+", "_", name.strip().lower())
 
 
-def choose_columns(
-    names: Sequence[str], file: Path, trace_format: str, time_unit: str | None
-) -> TraceColumns:
+def choose_columns(names: Sequence[str], file: Path, trace_format: str, time_unit: str | None) -> TraceColumns:
     """Find the columns among `names`, the file's. Raises ConfigError naming those missing and those found.
 
     trace_format: one of FORMAT_NAMES; `auto` takes the first published format whose columns are all present,

@@ -105,9 +105,7 @@ def _read_csv(text: io.TextIOWrapper, choose: Choose, file: Path) -> RawTrace:
     for row in reader:
         if len(row) != width:
             if row:
-                trace.broken.append(
-                    (skipped + reader.line_num, f"{len(row)} cells where the header has {width}")
-                )
+                trace.broken.append((skipped + reader.line_num, f"{len(row)} cells where the header has {width}"))
             continue
         trace.lines.append(skipped + reader.line_num)
         trace.prompt.append(row[prompt])

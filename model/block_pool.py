@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from servecast.hardware.errors import InvariantError
+from servecast.model.request import Request
 
 
 class BlockPool:
-    """`num_blocks` blocks of `block_size` tokens. Who holds how many follows from the requests' computed tokens."""
+    """`num_blocks` blocks of `block_size` tokens. Who holds how many follows from the requests' computed tokens.
 
-    __slots__ = ("block_size", "free_blocks", "num_blocks")
+    The methods that name a request are for pools that know what a block holds (prefix_cache.py); here only numbers count.
+    """
 
     def __init__(self, num_blocks: int, block_size: int) -> None:
         self.num_blocks = num_blocks
@@ -32,10 +34,31 @@ class BlockPool:
         """Whether `blocks` are free and `reserve` more stay so."""
         return self.free_blocks >= blocks + reserve
 
-    def allocate(self, blocks: int) -> None:
+    def hit_blocks(self, request: Request) -> int:  # noqa: ARG002  # nothing is cached here
+        """Leading blocks of its prompt that need not be computed."""
+        return 0
+
+    def free_hits(self, request: Request, blocks: int) -> int:  # noqa: ARG002  # nothing is cached here
+        """How many of its first `blocks` hits count as free now."""
+        return 0
+
+    def take(self, request: Request, hits: int, blocks: int) -> None:  # noqa: ARG002  # there are no hits
+        """`request` is admitted with `hits` cached blocks and `blocks` new ones."""
         self.free_blocks -= blocks
 
-    def release(self, blocks: int) -> None:
+    def extend(self, request: Request, blocks: int) -> None:  # noqa: ARG002  # blocks have no owner here
+        """`request` gets `blocks` more."""
+        self.free_blocks -= blocks
+
+    def extend_decodes(self, blocks: int) -> None:
+        """Decode steps open `blocks` blocks, of whichever requests."""
+        self.free_blocks -= blocks
+
+    def publish(self, request: Request, computed_tokens: int) -> None:
+        """The prompt of `request` is computed up to `computed_tokens`."""
+
+    def release(self, request: Request, blocks: int) -> None:  # noqa: ARG002  # blocks have no owner here
+        """`request` gives back the `blocks` blocks that it holds."""
         self.free_blocks += blocks
 
     def check(self, held_blocks: int) -> None:
@@ -44,4 +67,4 @@ class BlockPool:
             raise InvariantError(f"{held_blocks} blocks held + {self.free_blocks} free != {self.num_blocks}")
 
     def __repr__(self) -> str:
-        return f"BlockPool({self.used_blocks} of {self.num_blocks} blocks used)"
+        return f"{type(self).__name__}({self.used_blocks} of {self.num_blocks} blocks used)"

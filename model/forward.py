@@ -15,10 +15,11 @@ import numpy as np
 from servecast.hardware.engines import DecodeCoefficients, EngineProfile
 from servecast.hardware.errors import ConfigError
 from servecast.hardware.gpus import Gpu
-from servecast.model.architecture import Architecture, Attention
+from servecast.model.architecture import Architecture, Attention, Quantization
 from servecast.model.kernels import PrefillAttention, decode_attention
 from servecast.model.layer_cost import CostByCause, LayerCost, price_tokens
 from servecast.model.precision import KV_BYTES, gemm_form
+from servecast.model.weights import effective_quantization
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,14 @@ class ForwardPass:
         pairs = zip(self.attention.windows, windowed, strict=True)
         return sum(c.per_context_token_s * total + c.per_longest_token_s * longest for c, (total, longest) in pairs)
 
+    def recompute_seconds(self, tokens: int, budget: int) -> float:
+        """To compute `tokens` tokens of one sequence from the start, `budget` a step, with nothing beside it."""
+        seconds = 0.0
+        for cached in range(0, tokens, budget):
+            chunk = min(budget, tokens - cached)
+            seconds += self.base_seconds(chunk, 1, 1) + self.prefill_seconds([(cached, chunk)])
+        return seconds
+
     def prefill_seconds(self, chunks: Sequence[tuple[int, int]]) -> float:
         """Attention of prompt chunks, each (tokens cached before it, its tokens), in one kernel a layer."""
         longest = max(chunks, key=_tokens)[1] if len(chunks) > 1 else chunks[0][1]
@@ -125,14 +134,17 @@ def build_forward_pass(
 ) -> ForwardPass:
     """Tables for steps of up to `max_tokens` tokens of which up to `max_rows` (not more) emit one.
 
-    Raises ConfigError for layers that cannot be priced.
+    A 16-bit dtype means "as the checkpoint is": a quantised one stays so. Raises ConfigError for layers that cannot be
+    priced.
     """
     kernels = engine.kernels_for(gpu.key)
+    quantization = effective_quantization(architecture, dtype)
     cost = LayerCost(
         gpu=gpu,
         kernels=kernels,
         elementwise=engine.elementwise,
-        linear=gemm_form(dtype, gpu, kernels),
+        attention=gemm_form(_part_dtype(quantization, "attention"), gpu, kernels),
+        mlp=gemm_form(_part_dtype(quantization, "mlp"), gpu, kernels),
         head=gemm_form("bfloat16", gpu, kernels),
         hidden_size=architecture.hidden_size,
         gpus=tensor_parallel_size,
@@ -154,6 +166,11 @@ def build_forward_pass(
         host_step_s=host.step_s,
         host_request_s=host.request_s,
     )
+
+
+def _part_dtype(quantization: Quantization | None, part: str) -> str:
+    """Weight dtype of a part of the layers; "bfloat16" stands for either 16-bit type."""
+    return "bfloat16" if quantization is None or part in quantization.ignored else quantization.dtype
 
 
 def _attention_cost(architecture: Architecture, cost: LayerCost, kv_bytes: float) -> AttentionCost:

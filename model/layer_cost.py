@@ -52,12 +52,16 @@ class CostByCause:
 
 @dataclass(frozen=True)
 class LayerCost:
-    """What prices the layers of one model on one GPU at one tensor-parallel size."""
+    """What prices the layers of one model on one GPU at one tensor-parallel size.
+
+    attention, mlp, head: how their weights are multiplied; a quantised checkpoint may leave some parts at 16 bit.
+    """
 
     gpu: Gpu
     kernels: KernelCoefficients
     elementwise: Elementwise
-    linear: GemmForm
+    attention: GemmForm
+    mlp: GemmForm
     head: GemmForm
     hidden_size: int
     gpus: int
@@ -76,14 +80,14 @@ class LayerCost:
         up_width = (2 if mlp.gated else 1) * mlp.intermediate_size / self.gpus
         width, head_dim = self.hidden_size, attention.head_dim
         shapes = (
-            ((heads + 2 * kv_heads) * head_dim, width),
-            (width, heads * head_dim),
-            (up_width, width),
-            (width, mlp.intermediate_size / self.gpus),
+            (self.attention, (heads + 2 * kv_heads) * head_dim, width),
+            (self.attention, width, heads * head_dim),
+            (self.mlp, up_width, width),
+            (self.mlp, width, mlp.intermediate_size / self.gpus),
         )
         cost = self._elementwise(tokens, (heads + kv_heads) * head_dim, mlp.intermediate_size / self.gpus)
-        for n, k in shapes:
-            cost += self._gemm(self.linear, tokens, n, k)
+        for form, n, k in shapes:
+            cost += self._gemm(form, tokens, n, k)
         return cost + self._all_reduce(2.0 * tokens * width).times(2)
 
     def lm_head(self, rows: Floats, vocab_size: int) -> CostByCause:

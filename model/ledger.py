@@ -23,6 +23,7 @@ class Ledger:
         self._decode_attention_s = 0.0
         self._prefill_attention_s = 0.0
         self.host_link_s = 0.0
+        self.recompute_s = 0.0
 
     def add(self, tokens: int, rows: int, requests: int, decode_s: float, prefill_s: float) -> None:
         """A step with prompt chunks; decode_s, prefill_s: seconds of its attention kernels."""

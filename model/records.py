@@ -20,6 +20,7 @@ STATES = ("unfinished", "completed", "rejected")
 # One row of `StepRows`. A row with count > 1 is a run of decode steps: step i (from 0) lasts
 # duration_s + i * slope_s. gap_s: time from the end of the step before (of the same replica) to the end of the first.
 # used_blocks: of the KV pool when the (last) step runs. waiting: requests in the queue.
+# recompute_ratio: recomputed over new tokens of the last 500 steps before this one.
 STEP_COLUMNS = (
     "replica",
     "start_s",
@@ -34,6 +35,7 @@ STEP_COLUMNS = (
     "waiting",
     "running",
     "used_blocks",
+    "recompute_ratio",
 )
 
 

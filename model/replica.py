@@ -88,7 +88,7 @@ class Coast:
 
 
 class Replica:
-    """Runs `scheduler`'s steps at the prices of `forward`. block_bytes: KV bytes of a block on one GPU.
+    """Runs `scheduler`'s steps at the prices of `forward`. swap_overlap: KV blocks are copied beside a step, not before it.
 
     coast: run equal decode steps as one event. run_ahead: let the replica's own clock run up to the next event of the
     simulation without events in between. For a replica that is alone (else its fellows' events stop it all the time)
@@ -103,7 +103,7 @@ class Replica:
         scheduler: Scheduler,
         forward: ForwardPass,
         host_link: HostLink,
-        block_bytes: float,
+        swap_overlap: bool,
         async_scheduling: bool,
         coast: bool,
         run_ahead: bool,
@@ -116,7 +116,7 @@ class Replica:
         self.host_link = host_link
         self._env = env
         self._forward = forward
-        self._block_bytes = block_bytes
+        self._swap_overlap = swap_overlap
         self._async_scheduling = async_scheduling
         self._may_coast = coast
         self._run_ahead = run_ahead
@@ -156,9 +156,9 @@ class Replica:
         scheduling, where it is fixed to be one more steady step).
         """
         step: Step | None = None
-        while True:
+        while not self.scheduler.progress.hopeless:
             # A finish is the end of a run: somebody may wait for it, and the batch changes.
-            runs_on = self._may_coast and (step is None or not step.finishing)
+            runs_on = self._may_coast and (step is None or not (step.finishing or step.swaps))
             steady = self.scheduler.steady_steps(ahead=self._async_scheduling) if runs_on else 0
             if steady:
                 step = yield from self._coast_along(step, steady)
@@ -181,13 +181,18 @@ class Replica:
         """Run `step`; returns the plan of the next if it was made meanwhile."""
         scheduler = self.scheduler
         following = scheduler.schedule(self._now_s) if self._async_scheduling else None
-        if step.swap_out_blocks or step.swap_in_blocks:
-            yield from self._swap(step)
+        copies = None
+        if step.swaps:
+            copies = yield from self._swap(step)
         start, duration = self._now_s, self._price(step)
         if not self._skip_to(start + duration):
             yield self._at(start + duration)
         self._now_s = start + duration
-        self._record(step, start, duration)
+        if copies is not None and copies.is_alive:
+            yield copies
+            self.ledger.host_link_s += self._env.now - self._now_s
+            self._now_s = self._env.now
+        self._record(step, start, self._now_s - start)
         if scheduler.complete(step, self._now_s):
             self._finish(step.finishing)
         return following
@@ -195,8 +200,6 @@ class Replica:
     def _coast_along(self, step: Step | None, steps: int) -> Generator[simpy.Event, Any, Step | None]:
         """Run `step`, if any, and `steps` steady steps, fewer if a request arrives; returns as `_run`."""
         scheduler = self.scheduler
-        if step is not None and (step.swap_out_blocks or step.swap_in_blocks):
-            yield from self._swap(step)
         coast = self._start_coast(step, steps)
         if self._run_ahead:
             next_event_s = self._env.peek()
@@ -215,7 +218,7 @@ class Replica:
         if self._async_scheduling and done < steps:
             return (yield from self._run_fixed(coast, done))
         if done:
-            decodes, finished = scheduler.decodes.size, scheduler.advance_steady(done)
+            decodes, finished = scheduler.decodes.size, scheduler.advance_steady(done, coast.last_s)
             self._record_steady(coast, decodes, done, coast.last_s)
             if finished:
                 self._finish(scheduler.release(finished))
@@ -227,7 +230,7 @@ class Replica:
         now.
         """
         scheduler = self.scheduler
-        scheduler.advance_steady(done)
+        scheduler.advance_steady(done, coast.last_s)
         fixed, following = scheduler.plan_steady(), scheduler.schedule(self._now_s)
         end_s = coast.end_s(done + 1)
         if not self._skip_to(end_s):
@@ -246,15 +249,17 @@ class Replica:
     def _at(self, end_s: float) -> EngineEvent:
         return EngineEvent(self._env, max(end_s - self._env.now, 0.0))
 
-    def _swap(self, step: Step) -> Process:
-        """Copy KV blocks out and in before the step: it reads what comes in and writes where something went out."""
-        start = self._now_s
-        if start > self._env.now:
-            yield self._at(start)
-        out_blocks, in_blocks = step.swap_out_blocks, step.swap_in_blocks
-        yield from self.host_link.exchange(out_blocks * self._block_bytes, in_blocks * self._block_bytes)
+    def _swap(self, step: Step) -> Generator[simpy.Event, Any, simpy.Process | None]:
+        """Copy KV blocks out and in: before the step, or beside it; then returns the process that does."""
+        if self._now_s > self._env.now:
+            yield self._at(self._now_s)
+        copies = self._env.process(self.host_link.exchange(step.swap_out_blocks, step.swap_in_blocks))
+        if self._swap_overlap:
+            return copies
+        yield copies
+        self.ledger.host_link_s += self._env.now - self._now_s
         self._now_s = self._env.now
-        self.ledger.host_link_s += self._now_s - start
+        return None
 
     # Prices and records
 
@@ -270,7 +275,11 @@ class Replica:
         prefill_s = forward.prefill_seconds(step.chunks)
         tokens, requests = decodes + step.prefill_tokens, decodes + len(step.chunks)
         ledger.add(tokens, step.rows, requests, decode_s, prefill_s)
-        return forward.base_seconds(tokens, step.rows, requests) + decode_s + prefill_s
+        seconds = forward.base_seconds(tokens, step.rows, requests) + decode_s + prefill_s
+        if step.recomputed_tokens:
+            # What the step would have been shorter without them, about: their share of its tokens.
+            ledger.recompute_s += seconds * step.recomputed_tokens / tokens
+        return seconds
 
     def _start_coast(self, step: Step | None, steps: int) -> Coast:
         """`step`, if any, and the steady steps after it, at their prices."""
@@ -288,6 +297,8 @@ class Replica:
     def _record(self, step: Step, start: float, duration: float) -> None:
         scheduler = self.scheduler
         end = start + duration
+        if scheduler.rule is not None and scheduler.waiting:
+            scheduler.rule.served(duration, step.prefill_tokens)
         self._append_row(
             self.index,
             start,
@@ -302,6 +313,7 @@ class Replica:
             len(scheduler.waiting),
             len(scheduler.running),
             scheduler.pool.num_blocks - scheduler.pool.free_blocks,
+            scheduler.progress.thrash.ratio,
         )
         self._last_end_s = end
 
@@ -310,6 +322,8 @@ class Replica:
         scheduler = self.scheduler
         start = coast.start_s + coast.first_s
         self.ledger.add_steady(decodes, count, end - start)
+        if scheduler.rule is not None and scheduler.waiting:
+            scheduler.rule.served(end - start, 0)
         self._append_row(
             self.index,
             start,
@@ -324,6 +338,7 @@ class Replica:
             len(scheduler.waiting),
             len(scheduler.running),
             scheduler.pool.num_blocks - scheduler.pool.free_blocks,
+            scheduler.progress.thrash.ratio,
         )
         self._last_end_s = end
 

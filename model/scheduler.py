@@ -7,41 +7,27 @@ the one before still runs (asynchronous scheduling), and the same code serves bo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Sequence
 
 from servecast.hardware.errors import InvariantError
+from servecast.model.admission import AdmissionRule, QueueState
 from servecast.model.block_pool import BlockPool
 from servecast.model.decode_batch import DecodeBatch
+from servecast.model.preemption import VICTIMS, HostMemory
+from servecast.model.progress import Progress
 from servecast.model.request import Request
+from servecast.model.scheduler_parameters import SchedulerParameters
+from servecast.model.slo import Slo
 from servecast.model.step import Step
-from servecast.model.waiting_queue import FcfsQueue
-
-
-@dataclass(frozen=True)
-class SchedulerParameters:
-    """vLLM's settings under vLLM's names. swap_space_gib: host memory for preempted requests, for each GPU.
-
-    watermark: share of the pool that an admission must leave free. scheduler_reserve_full_isl: admit a prompt only when
-    blocks for all of it are free, not just for its first chunk.
-    """
-
-    max_num_batched_tokens: int = 8192
-    max_num_seqs: int = 256
-    enable_chunked_prefill: bool = True
-    preemption: Literal["recompute", "swap"] = "recompute"
-    swap_space_gib: float = 4.0
-    watermark: float = 0.0
-    scheduler_reserve_full_isl: bool = False
-    on_unschedulable: Literal["reject", "wait"] = "reject"
+from servecast.model.waiting_queue import waiting_queue
 
 
 class Scheduler:
     """Plans steps over a pool of KV blocks. Pure: no clock of its own, times come in as arguments (seconds).
 
-    max_model_len: most tokens of a request. swap_blocks: blocks of host memory. windows: the model's attention windows.
-    gaps_s: times between two tokens of a request that had no token in some step between, for the ITL.
+    max_model_len: most tokens of a request. host: where swapped KV goes. windows: the model's attention windows.
+    rule: admission control. gaps_s: times between two tokens of a request that had no token in some step between, for
+    the ITL. prefix_tokens, prefix_hit_tokens: of prompts looked up in the prefix cache, and found there.
     """
 
     def __init__(
@@ -50,28 +36,38 @@ class Scheduler:
         pool: BlockPool,
         *,
         max_model_len: int,
-        swap_blocks: int = 0,
+        host: HostMemory | None = None,
         windows: Sequence[int] = (),
+        rule: AdmissionRule | None = None,
+        slo: Slo | None = None,
     ) -> None:
         self.parameters = parameters
         self.pool = pool
         self.max_model_len = max_model_len
-        self.swap_blocks = swap_blocks
-        self.waiting = FcfsQueue()
-        # Running requests by id in the order of admission: the last one is the next victim.
+        self.host = host or HostMemory(parameters.preemption, 0, None)
+        self.rule = rule
+        self.waiting = waiting_queue(parameters.policy, slo, pool.hit_blocks)
+        self.waiting_tokens = 0
+        # Running requests by id in the order of admission.
         self.running: dict[int, Request] = {}
         self.decodes = DecodeBatch(pool.block_size, tuple(windows))
+        self.progress = Progress(parameters.max_num_seqs)
         self.gaps_s: list[float] = []
-        self.swap_fallbacks = 0
-        self.free_swap_blocks = swap_blocks
+        self.prefix_tokens = 0
+        self.prefix_hit_tokens = 0
         self._prefilling: list[Request] = []
         self._stuck: set[int] = set()
-        # A request of so many tokens in all meets every limit.
-        whole_prompt = self.max_model_len if parameters.enable_chunked_prefill else parameters.max_num_batched_tokens
-        self._always_fits = min(max_model_len, whole_prompt, pool.num_blocks * pool.block_size)
+        self._reserved_blocks = 0
         self._token_budget = parameters.max_num_batched_tokens
         self._max_num_seqs = parameters.max_num_seqs
+        self._chunk_limit = parameters.chunk_limit
+        self._chunked = parameters.chunked
         self._watermark_blocks = int(parameters.watermark * pool.num_blocks)
+        # A request of so many tokens in all meets every limit.
+        whole_prompt = max_model_len if self._chunked else parameters.max_num_batched_tokens
+        self._always_fits = min(max_model_len, whole_prompt, pool.num_blocks * pool.block_size)
+        self._victim = VICTIMS[parameters.preemption.victim]
+        self._opening = False
         self._unfinished_steps = 0
         self._finishing = 0
         self._interrupted: list[Request] = []
@@ -85,17 +81,21 @@ class Scheduler:
             if self.parameters.on_unschedulable == "reject":
                 return reason
             self._stuck.add(request.id)
+        elif self.rule is not None:
+            reason = self.rule.refuses(request, QueueState(len(self.waiting), self.waiting_tokens))
+            if reason is not None:
+                return reason
         self.waiting.push(request)
+        self.waiting_tokens += request.prompt_tokens
         return None
 
     def _never_runs(self, request: Request) -> str | None:
-        parameters = self.parameters
         tokens = request.prompt_tokens + request.output_tokens
         if tokens <= self._always_fits:
             return None
         if tokens > self.max_model_len:
             return "over_max_model_len"
-        if not parameters.enable_chunked_prefill and request.prompt_tokens > parameters.max_num_batched_tokens:
+        if not self._chunked and request.prompt_tokens > self._token_budget:
             return "prompt_over_token_budget"
         if self.pool.blocks_for(request.max_kv_tokens) > self.pool.num_blocks:
             return "over_kv_pool"
@@ -135,27 +135,39 @@ class Scheduler:
             step.context, step.longest = decodes.contexts()
             if decodes.windowed:
                 step.windowed = decodes.windowed_sums()
-            self.pool.free_blocks -= decodes.blocks_needed()
+            self.pool.extend_decodes(decodes.blocks_needed())
             step.finishing = decodes.advance(1)
         return size
 
     def _plan_prefilling(self, step: Step, budget: int) -> int:
-        """Go on with prompts that are under way; returns the tokens used."""
+        """Go on with prompts that are under way; returns the tokens used. Decodes have had theirs before."""
         requests, self._prefilling = self._prefilling, []
         left = budget
         for request in requests:
-            tokens = min(request.uncomputed_tokens, left)
+            tokens = self._next_chunk(request, left)
+            if tokens:
+                self.pool.extend(request, self.pool.growth(request.computed_tokens, tokens))
             self._plan_chunk(step, request, tokens)
             left -= tokens
         return budget - left
 
+    def _next_chunk(self, request: Request, budget: int) -> int:
+        return min(request.uncomputed_tokens, budget, self._chunk_limit)
+
     def _plan_chunk(self, step: Step, request: Request, tokens: int) -> None:
-        """Compute `tokens` more tokens of `request` in `step`; it emits a token when that was the last known one."""
+        """Compute `tokens` more tokens of `request`, for which it has blocks, in `step`. It emits a token when that was
+        the last known one.
+        """
         if tokens:
-            self.pool.free_blocks -= self.pool.growth(request.computed_tokens, tokens)
-            step.chunks = [*step.chunks, (request.computed_tokens, tokens)]
+            before, after = request.computed_tokens, request.computed_tokens + tokens
+            step.chunks = [*step.chunks, (before, tokens)]
             step.prefill_tokens += tokens
-            request.computed_tokens += tokens
+            if request.lost_tokens > before:
+                again = min(after, request.lost_tokens) - before
+                request.recomputed_tokens += again
+                step.recomputed_tokens += again
+            request.computed_tokens = after
+            self.pool.publish(request, after)
         if request.uncomputed_tokens:
             self._prefilling.append(request)
         else:
@@ -173,60 +185,97 @@ class Scheduler:
     # Admission
 
     def _admit(self, step: Step, budget: int, now_s: float) -> None:
+        """Admit from the head of the queue while it fits. Prompts over the limit of long ones let others pass."""
+        self._opening = not self.running
+        passed_over = []
         while self.waiting:
             request = self.waiting.peek()
-            tokens = self._admissible_tokens(request, budget)
-            if not tokens:
-                return
+            if self._too_many_long(request):
+                passed_over.append(self.waiting.take())
+                continue
+            hits = self._admissible_hits(request, budget)
+            if hits is None:
+                break
             self.waiting.take()
-            budget -= tokens
-            self.running[request.id] = request
-            if request.scheduled_s is None:
-                request.scheduled_s = now_s
-            if request.swapped:
-                self._swap_in(step, request, tokens)
-            else:
-                self._plan_chunk(step, request, tokens)
+            self.waiting_tokens -= request.prompt_tokens
+            budget -= self._start(step, request, hits, budget, now_s)
+        for request in reversed(passed_over):
+            self.waiting.restore(request)
+        self._opening = False
 
-    def _admissible_tokens(self, request: Request, budget: int) -> int:
-        """Tokens that `request` may compute in a step with `budget` left; 0 if it has to wait."""
-        if budget <= 0 or len(self.running) >= self._max_num_seqs or request.id in self._stuck:
-            return 0
-        wanted = request.uncomputed_tokens
-        tokens = wanted
-        if wanted > budget:
-            # A recomputed sequence can outgrow the budget: it comes back in pieces even when prompts may not be cut.
-            if not self.parameters.enable_chunked_prefill and wanted <= self._token_budget:
-                return 0
-            tokens = budget
-        held = request.known_tokens if self.parameters.scheduler_reserve_full_isl else request.computed_tokens + tokens
+    def _too_many_long(self, request: Request) -> bool:
+        threshold, limit = self.parameters.long_prefill_token_threshold, self.parameters.max_long_partial_prefills
+        if not threshold or not self._prefilling or self.parameters.max_num_partial_prefills == 1:
+            return False
+        long = sum(other.prompt_tokens > threshold for other in self._prefilling)
+        return request.prompt_tokens > threshold and long >= limit
+
+    def _admissible_hits(self, request: Request, budget: int) -> int | None:
+        """Cached blocks that `request` would start with if it were admitted now, None if it has to wait."""
+        if budget <= 0 or len(self.running) >= self._max_num_seqs or self._held_back(request):
+            return None
+        hits = 0 if request.swapped else self.pool.hit_blocks(request)
+        computed = hits * self.pool.block_size or request.computed_tokens
+        wanted = request.known_tokens - computed
+        # A recomputed sequence can outgrow the budget: it comes back in pieces even when prompts may not be cut.
+        if not self._chunked and budget < wanted <= self._token_budget:
+            return None
+        tokens = min(wanted, budget, self._chunk_limit)
+        limit = self.parameters.max_num_partial_prefills
+        if tokens < wanted and limit > 1 and len(self._prefilling) >= limit:
+            return None
+        return hits if self._has_blocks(request, hits, computed + tokens) else None
+
+    def _held_back(self, request: Request) -> bool:
+        """Whether a rule besides budgets keeps `request` waiting."""
+        if request.id in self._stuck:
+            return True
+        if self.parameters.kind == "static" and not self._opening:
+            return True
+        fresh = request.scheduled_s is None
+        return fresh and self.parameters.backpressure and self.progress.thrash.thrashing and bool(self.running)
+
+    def _has_blocks(self, request: Request, hits: int, tokens: int) -> bool:
+        pool, parameters = self.pool, self.parameters
+        if parameters.reserves_outputs:
+            return self._reserved_blocks + pool.blocks_for(request.max_kv_tokens) <= pool.num_blocks
+        held = request.known_tokens if parameters.scheduler_reserve_full_isl else tokens
+        needed = pool.blocks_for(held) - hits + (pool.free_hits(request, hits) if hits else 0)
         # Alone it may use the whole pool, else the watermark could keep it out for ever.
-        reserve = self._watermark_blocks if self.running else 0
-        return tokens if self.pool.can_allocate(self.pool.blocks_for(held), reserve) else 0
+        return pool.can_allocate(needed, self._watermark_blocks if self.running else 0)
 
-    def _swap_in(self, step: Step, request: Request, tokens: int) -> None:
-        blocks = self.pool.blocks_for(request.computed_tokens)
-        self.pool.free_blocks -= blocks
-        self.free_swap_blocks += blocks
-        step.swap_in_blocks += blocks
-        request.swapped = False
+    def _start(self, step: Step, request: Request, hits: int, budget: int, now_s: float) -> int:
+        """Run `request` from this step on; returns the tokens that it computes in it."""
+        pool = self.pool
+        self.running[request.id] = request
+        if request.scheduled_s is None:
+            request.scheduled_s = now_s
+            self.prefix_tokens += request.prompt_tokens
+            self.prefix_hit_tokens += hits * pool.block_size
+        if self.parameters.reserves_outputs:
+            self._reserved_blocks += pool.blocks_for(request.max_kv_tokens)
+        if request.swapped:
+            self._swap_in(step, request)
+        elif hits:
+            request.computed_tokens = hits * pool.block_size
+        tokens = self._next_chunk(request, budget)
+        pool.take(request, hits, pool.blocks_for(request.computed_tokens + tokens) - hits)
         if request.emitted_tokens and request.uncomputed_tokens == 1:
             self._decode_once(step, request)
         else:
             self._plan_chunk(step, request, tokens)
+        return tokens
+
+    def _swap_in(self, step: Step, request: Request) -> None:
+        blocks = self.pool.blocks_for(request.computed_tokens)
+        self.host.fetch(blocks)
+        step.swap_in_blocks += blocks
+        request.swapped = False
 
     def _decode_once(self, step: Step, request: Request) -> None:
-        """The first decode of a request that comes back from host memory; from the next step on the batch has it."""
-        self.pool.free_blocks -= self.pool.growth(request.computed_tokens, 1)
+        """The first decode of a request that comes back with its KV; from the next step on the batch has it."""
         request.computed_tokens += 1
-        context = request.computed_tokens
-        step.context += context
-        step.longest = max(step.longest, context)
-        if self.decodes.windowed:
-            windows = [windowed.window for windowed in self.decodes.windowed]
-            before = step.windowed or [(0, 0)] * len(windows)
-            cut = [min(context, window) for window in windows]
-            step.windowed = [(total + c, max(most, c)) for (total, most), c in zip(before, cut, strict=True)]
+        step.add_context(request.computed_tokens, [windowed.window for windowed in self.decodes.windowed])
         step.resumed += 1
         step.rows += 1
         self._emit(step, request)
@@ -234,15 +283,15 @@ class Scheduler:
     # Preemption
 
     def _make_room(self, step: Step, now_s: float) -> bool:
-        """Preempt from the last admitted on until the running requests' next blocks are free; whether any was.
+        """Preempt until the running requests' next blocks are free; whether anybody was.
 
-        Going through the running requests in order and preempting the last one at each shortage ends with the same
-        set: the fewest last-admitted ones whose blocks cover what the others need.
+        With the last admitted as victims, going through the running requests in order and preempting at each shortage
+        ends with the same set: the fewest last-admitted ones whose blocks cover what the others need.
         """
         if self._blocks_needed() <= self.pool.free_blocks:
             return False
         while self._blocks_needed() > self.pool.free_blocks:
-            self._preempt(step, self._victim(), now_s)
+            self._preempt(step, self._victim(self._newest_first(), self._held_blocks), now_s)
         return True
 
     def _blocks_needed(self) -> int:
@@ -250,40 +299,45 @@ class Scheduler:
         if self._prefilling:
             left = self._token_budget - self.decodes.size
             for request in self._prefilling:
-                tokens = min(request.uncomputed_tokens, left)
+                tokens = self._next_chunk(request, left)
                 blocks += self.pool.growth(request.computed_tokens, tokens)
                 left -= tokens
         return blocks
 
-    def _victim(self) -> Request:
-        """The last admitted that is not about to finish: its blocks come free at the end of the running step anyway."""
+    def _newest_first(self) -> Iterator[Request]:
+        """Running requests but those about to finish: their blocks come free at the end of the running step anyway."""
         for request in reversed(self.running.values()):
             if request.emitted_tokens < request.output_tokens:
-                return request
-        raise InvariantError("blocks are needed but nobody runs")
+                yield request
+
+    def _held_blocks(self, request: Request) -> int:
+        decoding = request.id in self.decodes
+        return self.pool.blocks_for(request.offset + self.decodes.tick if decoding else request.computed_tokens)
 
     def _preempt(self, step: Step, request: Request, now_s: float) -> None:
+        blocks = self._held_blocks(request)
         del self.running[request.id]
-        if request in self._prefilling:
-            self._prefilling.remove(request)
-        else:
+        if request.id in self.decodes:
             self.decodes.remove(request)
             if self._unfinished_steps:
                 self._interrupted.append(request)
             else:
                 request.last_token_s = now_s
-        request.preemptions += 1
-        blocks = self.pool.blocks_for(request.computed_tokens)
-        self.pool.free_blocks += blocks
-        if self.parameters.preemption == "swap" and blocks <= self.free_swap_blocks:
-            self.free_swap_blocks -= blocks
+        else:
+            self._prefilling.remove(request)
+        self.progress.note_preemption(request)
+        self.pool.release(request, blocks)
+        if self.host.store(request, blocks):
             step.swap_out_blocks += blocks
             request.swapped = True
         else:
-            self.swap_fallbacks += self.parameters.preemption == "swap"
-            request.recomputed_tokens += request.computed_tokens
+            request.lost_tokens = max(request.lost_tokens, request.computed_tokens)
             request.computed_tokens = 0
-        self.waiting.push_front(request)
+        self.waiting_tokens += request.prompt_tokens
+        if self.parameters.preemption.reinsert == "front":
+            self.waiting.push_front(request)
+        else:
+            self.waiting.push_back(request)
 
     # The end of a step
 
@@ -300,6 +354,7 @@ class Scheduler:
             for request in self._interrupted:
                 request.last_token_s = now_s
             self._interrupted = []
+        self.progress.note_steps(now_s, 1, step.rows, step.recomputed_tokens)
         if step.finishing:
             self._finishing -= len(step.finishing)
             self.release(step.finishing)
@@ -309,7 +364,9 @@ class Scheduler:
         """Let `finished` requests go, with their blocks. Returns them."""
         for request in finished:
             del self.running[request.id]
-            self.pool.free_blocks += self.pool.blocks_for(request.computed_tokens)
+            self.pool.release(request, self.pool.blocks_for(request.computed_tokens))
+            if self.parameters.reserves_outputs:
+                self._reserved_blocks -= self.pool.blocks_for(request.max_kv_tokens)
         return finished
 
     # Coasting
@@ -321,35 +378,35 @@ class Scheduler:
         ahead: steps that are planned before the last of them ends (0 or 1); those must not need a preemption either.
         """
         decodes = self.decodes
-        if not decodes.size or self._prefilling:
+        if not decodes.size or self._prefilling or (self.waiting and self._may_admit()):
             return 0
-        if self.waiting:
-            budget = self._token_budget - decodes.size
-            if self._finishing or self._admissible_tokens(self.waiting.peek(), budget):
-                return 0
         limit = decodes.steps_to_finish()
         if decodes.windowed:
             limit = min(limit, decodes.steps_to_window() or limit)
         return max(decodes.steps_within(self.pool.free_blocks, limit + ahead) - ahead, 0)
 
-    def advance_steady(self, steps: int) -> list[Request]:
-        """Run `steps` of them at once: same outcome as planning and completing each. Returns those who emitted their
-        last token; `release` lets them go.
+    def _may_admit(self) -> bool:
+        """Whether somebody who waits could be admitted in one of the next steps, without an arrival or a finish."""
+        if self._finishing or self.progress.thrash.thrashing:
+            return True
+        if not self.waiting.settled and len(self.running) < self._max_num_seqs:
+            return True
+        return self._admissible_hits(self.waiting.peek(), self._token_budget - self.decodes.size) is not None
+
+    def advance_steady(self, steps: int, now_s: float) -> list[Request]:
+        """Run `steps` of them at once, to end at `now_s`: same outcome as planning and completing each. Returns those who
+        emitted their last token; `release` lets them go.
         """
-        self.pool.free_blocks -= self.decodes.blocks_needed_for(steps)
+        self.progress.note_steps(now_s, steps, self.decodes.size, 0)
+        self.pool.extend_decodes(self.decodes.blocks_needed_for(steps))
         return self.decodes.advance(steps)
 
     def check(self) -> None:
         """Raise InvariantError if a block is lost or shared, or a sum is off. For tests, after any step."""
-        decoding = [r for r in self.running.values() if r.id in self.decodes]
-        self.decodes.check(decoding)
-        size = self.pool.block_size
-        tick = self.decodes.tick
-        held = sum(-(-(r.offset + tick) // size) for r in decoding)
-        held += sum(-(-r.computed_tokens // size) for r in self.running.values() if r.id not in self.decodes)
-        self.pool.check(held)
-        swapped = sum(self.pool.blocks_for(r.computed_tokens) for r in self.waiting if r.swapped)
-        if swapped + self.free_swap_blocks != self.swap_blocks:
-            raise InvariantError(f"{swapped} swap blocks held + {self.free_swap_blocks} free")
-        if len(self.running) > self.parameters.max_num_seqs:
-            raise InvariantError(f"{len(self.running)} requests run, allowed {self.parameters.max_num_seqs}")
+        self.decodes.check([request for request in self.running.values() if request.id in self.decodes])
+        self.pool.check(sum(map(self._held_blocks, self.running.values())))
+        self.host.check(sum(self.pool.blocks_for(r.computed_tokens) for r in self.waiting if r.swapped))
+        if self.waiting_tokens != sum(request.prompt_tokens for request in self.waiting):
+            raise InvariantError(f"{self.waiting_tokens} waiting prompt tokens counted, others there")
+        if len(self.running) > self._max_num_seqs:
+            raise InvariantError(f"{len(self.running)} requests run, allowed {self._max_num_seqs}")

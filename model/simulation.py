@@ -13,18 +13,22 @@ from numpy.typing import NDArray
 from servecast.hardware.engines import EngineProfile
 from servecast.hardware.errors import DoesNotFitError
 from servecast.hardware.gpus import Gpu
+from servecast.model.admission import admission_rule
 from servecast.model.architecture import Architecture
 from servecast.model.arrivals import ClosedLoop
 from servecast.model.block_pool import BlockPool
 from servecast.model.forward import ForwardPass, build_forward_pass
-from servecast.model.host_link import HostLink
+from servecast.model.host_link import HostLink, LinkParameters
 from servecast.model.layout import ReplicaLayout
 from servecast.model.ledger import RESOURCES
 from servecast.model.memory import MemoryPlan, plan_memory
+from servecast.model.preemption import HostMemory, PreemptionCosts
+from servecast.model.prefix_cache import CachingBlockPool
 from servecast.model.records import RequestRows, StepRows
 from servecast.model.replica import Replica
 from servecast.model.router import ROUTERS
-from servecast.model.scheduler import Scheduler, SchedulerParameters
+from servecast.model.scheduler import Scheduler
+from servecast.model.scheduler_parameters import SchedulerParameters
 from servecast.model.slo import Slo
 from servecast.model.traffic import start_traffic
 from servecast.model.workload import Workload, WorkloadParameters, draw_workload
@@ -57,6 +61,8 @@ class SimulationResult:
 
     reasons: why requests were rejected, by id. resumed_gaps_s: gaps between tokens over a preemption.
     seconds_by_resource: step time by what limited it, all replicas together. swap_bytes: copied in and out, per GPU.
+    prefix_tokens, prefix_hit_tokens: prompt tokens looked up in the prefix cache, and found. recompute_seconds: estimate
+    of the time that recomputed tokens took. thrash_events: (replica, time in s, ratio), see thrash.py. livelocked: ids.
     """
 
     parameters: SimulationParameters
@@ -69,6 +75,11 @@ class SimulationResult:
     seconds_by_resource: Mapping[str, float]
     swap_bytes: float
     swap_fallbacks: int
+    prefix_tokens: int
+    prefix_hit_tokens: int
+    recompute_seconds: float
+    thrash_events: tuple[tuple[int, float, float], ...]
+    livelocked: tuple[int, ...]
 
 
 def run_simulation(parameters: SimulationParameters, progress: Progress | None = None) -> SimulationResult:
@@ -141,29 +152,53 @@ def _replica(
     rows: RequestRows,
     steps: StepRows,
 ) -> Replica:
-    windows = [cost.window for cost in forward.attention.windows]
+    preemption = parameters.scheduler.preemption
     closed_loop = isinstance(parameters.workload.arrivals, ClosedLoop)  # its clients wait for finishes
-    # A block of the scheduler holds the tokens' KV in all layers, so one block of each of the engine's groups.
-    block_bytes = memory.kv_bytes_per_block * memory.kv_groups
-    scheduler = Scheduler(
-        parameters.scheduler,
-        BlockPool(memory.sequence_pool_blocks, memory.block_size),
-        max_model_len=memory.max_model_len,
-        swap_blocks=int(parameters.scheduler.swap_space_gib * GIB // block_bytes),
-        windows=windows,
-    )
+    link = _link(parameters, memory)
     return Replica(
         env,
         index,
-        scheduler=scheduler,
+        scheduler=_scheduler(parameters, memory, forward, link),
         forward=forward,
-        host_link=HostLink(env, parameters.gpu.pcie_bytes_per_s),
-        block_bytes=block_bytes,
+        host_link=HostLink(env, link),
+        swap_overlap=preemption.swap_overlap,
         async_scheduling=parameters.engine.async_scheduling,
         coast=parameters.coast,
         run_ahead=parameters.coast and parameters.replicas == 1 and not closed_loop,
         requests=rows,
         steps=steps,
+    )
+
+
+def _link(parameters: SimulationParameters, memory: MemoryPlan) -> LinkParameters:
+    return LinkParameters(
+        # A block of the scheduler holds the tokens' KV in all layers, so one block of each of the engine's groups.
+        block_bytes=memory.kv_bytes_per_block * memory.kv_groups,
+        bytes_per_s=parameters.gpu.pcie_bytes_per_s,
+        copies_per_block=2 * parameters.architecture.num_layers,
+        copy_s=parameters.scheduler.preemption.swap_copy_s,
+    )
+
+
+def _scheduler(
+    parameters: SimulationParameters, memory: MemoryPlan, forward: ForwardPass, link: LinkParameters
+) -> Scheduler:
+    settings = parameters.scheduler
+    pool_class = CachingBlockPool if settings.enable_prefix_caching else BlockPool
+    costs = PreemptionCosts(
+        swap_s=lambda blocks: 2 * link.seconds(blocks),
+        recompute_s=lambda tokens: forward.recompute_seconds(tokens, settings.max_num_batched_tokens),
+    )
+    host_blocks = int(settings.preemption.swap_space_gib * GIB // link.block_bytes)
+    full_step = settings.max_num_batched_tokens
+    return Scheduler(
+        settings,
+        pool_class(memory.sequence_pool_blocks, memory.block_size),
+        max_model_len=memory.max_model_len,
+        host=HostMemory(settings.preemption, host_blocks, costs),
+        windows=[cost.window for cost in forward.attention.windows],
+        rule=admission_rule(settings.admission, full_step / forward.recompute_seconds(full_step, full_step)),
+        slo=parameters.slo,
     )
 
 
@@ -189,5 +224,12 @@ def _result(
         resumed_gaps_s=np.array([gap for replica in fleet for gap in replica.scheduler.gaps_s]),
         seconds_by_resource=seconds,
         swap_bytes=sum(replica.host_link.bytes_moved for replica in fleet),
-        swap_fallbacks=sum(replica.scheduler.swap_fallbacks for replica in fleet),
+        swap_fallbacks=sum(replica.scheduler.host.fallbacks for replica in fleet),
+        prefix_tokens=sum(replica.scheduler.prefix_tokens for replica in fleet),
+        prefix_hit_tokens=sum(replica.scheduler.prefix_hit_tokens for replica in fleet),
+        recompute_seconds=sum(replica.ledger.recompute_s for replica in fleet),
+        thrash_events=tuple(
+            (replica.index, *event) for replica in fleet for event in replica.scheduler.progress.thrash.events
+        ),
+        livelocked=tuple(id for replica in fleet for id in replica.scheduler.progress.livelocked),
     )

@@ -16,7 +16,8 @@ class Step:
     from host memory. context, longest: sum and maximum of the contexts that decodes read; windowed: likewise for each
     attention window. rows: tokens emitted. emitting: requests whose token does not follow one of the step before (first
     tokens, and those after a preemption). finishing: requests that emit their last token.
-    swap_out_blocks, swap_in_blocks: to copy before the step.
+    recomputed_tokens: of prefill_tokens, those that had been computed before a preemption. swap_out_blocks,
+    swap_in_blocks: to copy.
     """
 
     chunks: Sequence[tuple[int, int]] = ()
@@ -29,8 +30,21 @@ class Step:
     rows = 0
     emitting: Sequence[Request] = ()
     finishing: Sequence[Request] = ()
+    recomputed_tokens = 0
     swap_out_blocks = 0
     swap_in_blocks = 0
+
+    def add_context(self, context: int, windows: Sequence[int]) -> None:
+        """One more decode reads `context` tokens, in windowed layers no more than their window."""
+        self.context += context
+        self.longest = max(self.longest, context)
+        before = self.windowed or [(0, 0)] * len(windows)
+        cut = [min(context, window) for window in windows]
+        self.windowed = [(total + c, max(most, c)) for (total, most), c in zip(before, cut, strict=True)]
+
+    @property
+    def swaps(self) -> bool:
+        return bool(self.swap_out_blocks or self.swap_in_blocks)
 
     @property
     def decodes(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import islice
 from typing import Any, Protocol
 
@@ -37,6 +37,9 @@ class WaitingQueue(Protocol):
         """Remove what `peek` gives."""
         ...
 
+    def restore(self, request: Request) -> None:
+        """Put `request`, taken just now, back where it was; the last one taken first."""
+
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Request]: ...
 
@@ -48,6 +51,7 @@ class FcfsQueue(deque[Request]):
     push = deque.append
     push_back = deque.append
     push_front = deque.appendleft
+    restore = deque.appendleft
     take = deque.popleft
 
     def peek(self) -> Request:
@@ -66,17 +70,20 @@ class KeyedQueue:
         self._by_priority = by_priority
         self._heap: list[tuple[Any, ...]] = []
         self._returns = 0
+        # Where those who were taken out stood.
+        self._places: dict[int, tuple[Any, ...]] = {}
 
     def push(self, request: Request) -> None:
-        heappush(self._heap, (self._class(request), 1, self._key(request), request))
+        self._places.clear()
+        heappush(self._heap, (self._class(request), 1, self._key(request), request.id, request))
 
     def push_front(self, request: Request) -> None:
         self._returns += 1
-        heappush(self._heap, (self._class(request), 0, (-self._returns,), request))
+        heappush(self._heap, (self._class(request), 0, (-self._returns,), request.id, request))
 
     def push_back(self, request: Request) -> None:
         self._returns += 1
-        heappush(self._heap, (self._class(request), 2, (self._returns,), request))
+        heappush(self._heap, (self._class(request), 2, (self._returns,), request.id, request))
 
     def _class(self, request: Request) -> int:
         return request.priority if self._by_priority else 0
@@ -86,13 +93,13 @@ class KeyedQueue:
         return request
 
     def take(self) -> Request:
-        request: Request = heappop(self._heap)[-1]
+        entry = heappop(self._heap)
+        request: Request = entry[-1]
+        self._places[request.id] = entry
         return request
 
-    def remove(self, request: Request) -> None:
-        """Take `request` out, wherever it stands."""
-        self._heap = [entry for entry in self._heap if entry[-1] is not request]
-        heapify(self._heap)
+    def restore(self, request: Request) -> None:
+        heappush(self._heap, self._places.pop(request.id))
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -116,7 +123,7 @@ class LongestPrefixQueue(FcfsQueue):
     def peek(self) -> Request:
         return max(islice(self, _SCANNED), key=self._cached)
 
-    def take(self) -> Request:  # type: ignore[override]  # a method in place of the deque's own
+    def take(self) -> Request:
         request = self.peek()
         self.remove(request)
         return request

@@ -25,7 +25,8 @@ from servecast.model.architecture import Architecture, Attention, DenseMlp, Laye
 from servecast.model.arrivals import Arrivals, TraceArrivals
 from servecast.model.layout import ReplicaLayout
 from servecast.model.lengths import EmpiricalLengths
-from servecast.model.scheduler import SchedulerParameters
+from servecast.model.preemption import PreemptionParameters
+from servecast.model.scheduler_parameters import SchedulerParameters
 from servecast.model.simulation import SimulationParameters, SimulationResult, run_simulation
 from servecast.model.workload import WorkloadParameters
 
@@ -84,6 +85,14 @@ def with_lengths(arrivals: Arrivals, prompts: Any, outputs: Any) -> WorkloadPara
     return WorkloadParameters(arrivals, lengths, num_requests=len(lengths))
 
 
+def scheduler_parameters(**settings: Any) -> SchedulerParameters:
+    """`settings`: fields of SchedulerParameters and of PreemptionParameters, whose mode is `preemption`."""
+    names = ("victim", "reinsert", "swap_space_gib", "swap_copy_s", "swap_overlap")
+    preemption = {name: settings.pop(name) for name in names if name in settings}
+    mode = settings.pop("preemption", "recompute")
+    return SchedulerParameters(preemption=PreemptionParameters(mode=mode, **preemption), **settings)
+
+
 def run(
     workload: WorkloadParameters,
     *,
@@ -97,13 +106,15 @@ def run(
     layout: ReplicaLayout | None = None,
     **scheduler: Any,
 ) -> SimulationResult:
-    """Simulate `workload`; `scheduler` takes the fields of SchedulerParameters, `blocks` the size of the KV pool."""
+    """Simulate `workload`; `scheduler` takes the fields of SchedulerParameters and PreemptionParameters (`preemption` is
+    its mode), `blocks` the size of the KV pool.
+    """
     parameters = SimulationParameters(
         architecture=architecture or tiny_model(),
         gpu=gpu or a_gpu(),
         engine=engine or clock_engine(),
         layout=layout or ReplicaLayout(kv_pool_blocks=blocks, block_size=block_size),
-        scheduler=SchedulerParameters(**scheduler),
+        scheduler=scheduler_parameters(**scheduler),
         workload=workload,
         replicas=replicas,
         coast=coast,

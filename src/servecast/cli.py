@@ -43,6 +43,51 @@ def run(
 
 
 @app.command()
+def memory(  # long, as typer wants a parameter for each option
+    scenario: Annotated[Path | None, typer.Argument(help="Scenario file (YAML); else give --model and --gpu.")] = None,
+    overrides: Overrides = None,
+    model: Annotated[str | None, typer.Option(help="Catalogue key, or path of a config.json.")] = None,
+    gpu: Annotated[list[str] | None, typer.Option(help="Catalogue key. Give it again to compare GPUs.")] = None,
+    engine: Annotated[str | None, typer.Option(help="Engine profile. Default: vllm-0.19.")] = None,
+    tp: Annotated[int | None, typer.Option("--tp", "--tensor-parallel-size", help="GPUs that share a layer.")] = None,
+    pp: Annotated[int | None, typer.Option("--pp", "--pipeline-parallel-size", help="Pipeline stages.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Of the weights: bfloat16, fp8, w4a16 ...")] = None,
+    kv_cache_dtype: Annotated[str | None, typer.Option(help="auto (16 bit) or fp8.")] = None,
+    gpu_memory_utilization: Annotated[float | None, typer.Option(help="Share of a GPU. Default: 0.9.")] = None,
+    max_model_len: Annotated[int | None, typer.Option(help="Tokens. Default: what the model allows.")] = None,
+    max_num_batched_tokens: Annotated[int | None, typer.Option(help="Default: 8192.")] = None,
+    max_num_seqs: Annotated[int | None, typer.Option(help="Default: 256.")] = None,
+    block_size: Annotated[int | None, typer.Option(help="Tokens in a KV block. Default: 16.")] = None,
+    length: Annotated[int | None, typer.Option(help="Tokens of a sequence, for the concurrency.")] = None,
+    json: Json = False,
+) -> None:
+    """Show whether a model fits, how large the KV pool is, and what to change if it does not fit.
+
+    Example: servecast memory --model llama-3.1-8b --gpu h100-sxm --gpu l40s --max-model-len 8192
+
+    The exit code is 0 if it fits every GPU asked for, else 1.
+    """
+    from servecast.commands.memory import show_memory
+
+    settings = {
+        "model": model,
+        "engine": engine,
+        "tensor_parallel_size": tp,
+        "pipeline_parallel_size": pp,
+        "dtype": dtype,
+        "kv_cache_dtype": kv_cache_dtype,
+        "gpu_memory_utilization": gpu_memory_utilization,
+        "max_model_len": max_model_len,
+        "max_num_batched_tokens": max_num_batched_tokens,
+        "max_num_seqs": max_num_seqs,
+        "block_size": block_size,
+    }
+    fits_all = show_memory(scenario, overrides or [], gpu or [], settings, length=length, as_json=json)
+    if not fits_all:
+        raise typer.Exit(1)
+
+
+@app.command()
 def gpus(key: Key = None, json: Json = False) -> None:
     """List the GPUs of the catalogue, or show one.
 

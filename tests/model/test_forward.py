@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from builders import a_gpu, llama_8b, real_engine, tiny_model
 from servecast.hardware.errors import ConfigError
 from servecast.hardware.gpus import load_gpu
-from servecast.model.architecture import Attention, DenseMlp, Layer, MoeMlp
+from servecast.model.architecture import Attention, DenseMlp, Layer, MoeMlp, Quantization
 from servecast.model.forward import ForwardPass, build_forward_pass
 
 
@@ -79,6 +80,19 @@ def test_a_gpu_without_fp8_reads_half_the_bytes_but_multiplies_in_16_bit() -> No
 
 def test_4_bit_weights_are_read_faster_still() -> None:
     times = [forward(dtype=dtype).steady_seconds(1, 100, 100) for dtype in ("bfloat16", "fp8", "awq")]
+    assert times[0] > times[1] > times[2]
+
+
+def test_a_quantised_checkpoint_stays_quantised_under_a_16_bit_dtype() -> None:
+    checkpoint = replace(llama_8b(), quantization=Quantization("fp8"))
+    assert forward(checkpoint).layers_s == forward(dtype="fp8").layers_s
+
+
+def test_parts_that_a_checkpoint_leaves_at_16_bit_cost_16_bit() -> None:
+    times = [
+        forward(replace(llama_8b(), quantization=quantization)).layers_s[1]
+        for quantization in (None, Quantization("fp8", ignored=frozenset({"attention"})), Quantization("fp8"))
+    ]
     assert times[0] > times[1] > times[2]
 
 

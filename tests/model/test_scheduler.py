@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 
+from builders import scheduler_parameters
 from servecast.model.block_pool import BlockPool
+from servecast.model.preemption import HostMemory
 from servecast.model.request import Request
-from servecast.model.scheduler import Scheduler, SchedulerParameters
+from servecast.model.scheduler import Scheduler
 
 
 def scheduler(blocks: int = 100, block_size: int = 4, swap_blocks: int = 0, **parameters: Any) -> Scheduler:
-    settings = SchedulerParameters(**parameters)
-    return Scheduler(settings, BlockPool(blocks, block_size), max_model_len=1000, swap_blocks=swap_blocks)
+    settings = scheduler_parameters(**parameters)
+    host = HostMemory(settings.preemption, swap_blocks, None)
+    return Scheduler(settings, BlockPool(blocks, block_size), max_model_len=1000, host=host)
 
 
 def add(target: Scheduler, *sizes: tuple[int, int]) -> list[Request]:
@@ -97,7 +100,7 @@ def test_steady_steps_end_with_the_next_finish() -> None:
     add(target, (4, 6), (4, 3))
     target.complete(target.schedule(0.0), 1.0)  # type: ignore[arg-type]  # there is a step
     assert target.steady_steps(ahead=0) == 2
-    finished = target.advance_steady(2)
+    finished = target.advance_steady(2, 3.0)
     assert [request.id for request in target.release(finished)] == [1]
     assert target.steady_steps(ahead=0) == 3
     target.check()
@@ -110,7 +113,7 @@ def test_no_steady_steps_while_somebody_could_be_admitted() -> None:
     late = Request(7, 4, 4)
     target.add(late)
     assert target.steady_steps(ahead=0) == 2  # both places are taken
-    target.release(target.advance_steady(2))
+    target.release(target.advance_steady(2, 3.0))
     assert target.steady_steps(ahead=0) == 0
 
 

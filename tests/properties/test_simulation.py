@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import a_gpu, real_engine, run, tiny_model, with_lengths
+from servecast.model.admission import AdmissionParameters
 from servecast.model.arrivals import Arrivals, BatchArrivals, ClosedLoop, ConstantArrivals, PoissonArrivals
+from servecast.model.policies import PolicyParameters
 from servecast.model.records import COMPLETED, REJECTED, UNFINISHED
 from servecast.model.simulation import SimulationResult
 
@@ -26,7 +28,20 @@ SCHEDULERS = st.fixed_dictionaries(
         "max_num_batched_tokens": st.sampled_from([16, 64, 8192]),
         "max_num_seqs": st.sampled_from([1, 3, 16]),
         "enable_chunked_prefill": st.booleans(),
-        "preemption": st.sampled_from(["recompute", "swap"]),
+        "kind": st.sampled_from(["vllm", "vllm", "vllm", "textbook", "orca", "static"]),
+        "policy": st.sampled_from(
+            [PolicyParameters(name) for name in ("fcfs", "fcfs", "shortest_prompt", "aging", "priority", "edf")]
+        ),
+        "preemption": st.sampled_from(["recompute", "swap", "auto"]),
+        "victim": st.sampled_from(["last_admitted", "last_admitted", "lowest_priority", "most_blocks"]),
+        "reinsert": st.sampled_from(["front", "front", "back"]),
+        "swap_overlap": st.booleans(),
+        "long_prefill_token_threshold": st.sampled_from([0, 0, 24]),
+        "max_num_partial_prefills": st.sampled_from([1, 1, 3]),
+        "backpressure": st.booleans(),
+        "admission": st.sampled_from(
+            [AdmissionParameters(), AdmissionParameters("max_queue", 5), AdmissionParameters("slo", ttft_s=0.02)]
+        ),
         "swap_space_gib": st.sampled_from([0.0, 0.0005, 1.0]),
         "watermark": st.sampled_from([0.0, 0.2]),
         "scheduler_reserve_full_isl": st.booleans(),
