@@ -4,18 +4,23 @@ filled in.
 
 from __future__ import annotations
 
+import importlib
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
 from servecast.configs.architectures import load_architecture
+from servecast.configs.engine_sections import SchedulerSection
 from servecast.configs.origin import Origin
 from servecast.configs.scenario import Scenario, looks_like_path
 from servecast.configs.workloads import build_workload
 from servecast.hardware.engines import EngineProfile, load_engine
 from servecast.hardware.errors import ConfigError
 from servecast.hardware.gpus import load_gpu
+from servecast.model.admission import AdmissionParameters
 from servecast.model.layout import ReplicaLayout, check_layout
+from servecast.model.policies import Key, PolicyParameters
 from servecast.model.preemption import PreemptionParameters
 from servecast.model.scheduler_parameters import SchedulerParameters
 from servecast.model.simulation import SimulationParameters
@@ -49,15 +54,63 @@ def build_simulation(scenario: Scenario) -> SimulationParameters:
 def _scheduler(scenario: Scenario, engine: EngineProfile) -> SchedulerParameters:
     section = scenario.scheduler
     reserve = section.scheduler_reserve_full_isl
+    slo = {} if scenario.slo_limits is None else scenario.slo_limits.request_limits_s
     return SchedulerParameters(
+        kind=section.kind,
         max_num_batched_tokens=section.max_num_batched_tokens,
         max_num_seqs=section.max_num_seqs,
         enable_chunked_prefill=section.enable_chunked_prefill,
-        preemption=PreemptionParameters(mode=section.preemption, swap_space_gib=section.swap_space),
+        enable_prefix_caching=section.enable_prefix_caching,
+        long_prefill_token_threshold=section.long_prefill_token_threshold,
+        max_num_partial_prefills=section.max_num_partial_prefills,
+        max_long_partial_prefills=section.max_long_partial_prefills,
+        backpressure=section.backpressure,
+        policy=_policy(scenario),
+        preemption=_preemption(section),
+        admission=_admission(section.admission, slo.get("ttft", math.inf)),
         watermark=section.watermark,
         scheduler_reserve_full_isl=engine.scheduler_reserve_full_isl if reserve is None else reserve,
         on_unschedulable=section.on_unschedulable,
     )
+
+
+def _preemption(section: SchedulerSection) -> PreemptionParameters:
+    return PreemptionParameters(
+        mode=section.preemption,
+        victim=section.preemption_victim,
+        reinsert=section.preemption_reinsert,
+        swap_space_gib=section.swap_space,
+        swap_copy_s=section.swap_copy_us * 1e-6,
+        swap_overlap=section.swap_overlap,
+    )
+
+
+def _admission(rule: str | dict[str, int], ttft_s: float) -> AdmissionParameters:
+    if isinstance(rule, dict):
+        return AdmissionParameters("max_queue", max_queue=rule["max_queue"])
+    return AdmissionParameters(rule, ttft_s=ttft_s)
+
+
+def _policy(scenario: Scenario) -> PolicyParameters:
+    section = scenario.scheduler
+    key = None
+    if ":" in section.policy:
+        with _located(scenario.origin, "scheduler.policy"):
+            key = load_policy(section.policy)
+    return PolicyParameters(section.policy, key, section.aging_tokens_per_s)
+
+
+def load_policy(path: str) -> Key:
+    """The method `key` of an object of the class that `path` (package.module:Class) names. Raises ConfigError."""
+    module_name, class_name = path.split(":")
+    try:
+        policy = getattr(importlib.import_module(module_name), class_name)()
+    except (ImportError, AttributeError, TypeError) as error:
+        raise ConfigError(f"cannot load {path!r}: {error}", hint="It must name a class without arguments") from None
+    key: Key | None = getattr(policy, "key", None)
+    if not callable(key):
+        raise ConfigError(f"{path!r} has no method key(request)")
+    return key
 
 
 def _looked_up(origin: Origin, key: str, value: str, load: Callable[[str], T]) -> T:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from servecast.configs.fields import (
     Bounds,
@@ -15,16 +16,43 @@ from servecast.configs.fields import (
     Switch,
     Whole,
     check,
+    describe,
+    invalid,
     only_yet,
 )
 from servecast.model.layout import BLOCK_SIZES, KV_CACHE_DTYPES, WEIGHT_DTYPES
+from servecast.model.policies import POLICIES
+from servecast.model.preemption import VICTIMS
+from servecast.model.scheduler_parameters import KINDS
 
 WeightDtype = Annotated[str, Choices(WEIGHT_DTYPES)]
 KvCacheDtype = Annotated[str, Choices(KV_CACHE_DTYPES)]
-SchedulerKind = Annotated[str, Choices(("vllm",), planned=("textbook", "orca", "static"))]
-Policy = Annotated[str, Choices(("fcfs",), planned=("shortest_prompt", "priority", "aging", "edf", "longest_prefix"))]
-Admission = Annotated[str, Choices(("none",), planned=("slo", "max_queue"))]
-Preemption = Annotated[Literal["recompute", "swap"], Choices(("recompute", "swap"), planned=("auto",))]
+SchedulerKind = Annotated[str, Choices(KINDS)]
+Preemption = Annotated[str, Choices(("recompute", "swap", "auto"))]
+Victim = Annotated[str, Choices(tuple(VICTIMS))]
+Reinsert = Annotated[str, Choices(("front", "back"))]
+
+
+def _policy(value: object) -> object:
+    """A named policy, or the import path of a class of the user's own."""
+    own = isinstance(value, str) and value.count(":") == 1 and all(value.split(":"))
+    return value if own else Choices(tuple(POLICIES)).check(value)
+
+
+def _admission(value: object) -> object:
+    """`none`, `slo` or `{max_queue: N}`."""
+    if isinstance(value, Mapping) and list(value) == ["max_queue"]:
+        limit = value["max_queue"]
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+            raise invalid(f"max_queue must be a whole number, 0 or more, found {describe(limit)}")
+        return dict(value)
+    if isinstance(value, str) and value in ("none", "slo"):
+        return value
+    raise invalid(f"must be none, slo or {{max_queue: N}}, found {describe(value)}")
+
+
+Policy = Annotated[str, BeforeValidator(_policy)]
+Admission = Annotated[str | dict[str, int], BeforeValidator(_admission)]
 OnUnschedulable = Annotated[Literal["reject", "wait"], Choices(("reject", "wait"))]
 Router = Annotated[str, Choices(("round_robin",))]
 
@@ -63,40 +91,66 @@ class SchedulerSection(Section):
     """What the engine does in each step. The names are vLLM's."""
 
     kind: SchedulerKind = Field(default="vllm", description="Scheduler: vllm is the one of vLLM V1.")
-    policy: Policy = Field(default="fcfs", description="Order of the waiting queue: first come, first served.")
+    policy: Policy = Field(
+        default="fcfs",
+        description="Order of the waiting queue: fcfs, shortest_prompt, priority, aging, edf, longest_prefix, or the "
+        "import path of a class of your own, package.module:Class.",
+    )
+    aging_tokens_per_s: NotNegative = Field(
+        default=100.0, description="With policy aging: prompt tokens that a second of waiting makes up for."
+    )
     max_num_batched_tokens: Count = Field(default=8192, description="Most tokens in a step (token budget).")
     max_num_seqs: Count = Field(default=256, description="Most requests that run at once.")
     enable_chunked_prefill: Switch = Field(
         default=True, description="Split prompts over several steps. false: a prompt must fit a step whole."
     )
-    enable_prefix_caching: Annotated[Switch, only_yet(False, "prefix caching")] = Field(
-        default=False, description="Share KV blocks of equal prompt beginnings. Only false so far."
+    enable_prefix_caching: Switch = Field(
+        default=False, description="Share KV blocks of equal prompt beginnings (see workload.prompts)."
     )
     preemption: Preemption = Field(
         default="recompute",
         description="KV of a request that must make room: computed again later, or swapped to the host.",
     )
+    preemption_victim: Victim = Field(
+        default="last_admitted", description="Who makes room: last_admitted, lowest_priority or most_blocks."
+    )
+    preemption_reinsert: Reinsert = Field(
+        default="front", description="Where the preempted wait: front of the queue, or back (which can starve them)."
+    )
+    swap_copy_us: NotNegative = Field(
+        default=2.0,
+        description="Microseconds of each copy besides its bytes; a KV block is two copies a layer. Not measured.",
+    )
+    swap_overlap: Switch = Field(default=False, description="Copies run beside the step instead of before it.")
     swap_space: NotNegative = Field(default=4.0, description="Host memory for swapped KV, GiB for each GPU.")
     watermark: Annotated[float, Bounds(ge=0, lt=1)] = Field(
         default=0.0, description="Share of the KV pool that must stay free when a request is admitted."
     )
     scheduler_reserve_full_isl: Switch | None = Field(
         default=None,
-        description="Admit a prompt only when all of it fits the pool, not just its first chunk. Default: the engine's.",
+        description="Admit a prompt only when all of it fits the pool, not just a chunk. Default: the engine's.",
     )
     admission: Admission = Field(
-        default="none", description="Rule that turns requests away at arrival. Only none so far."
+        default="none",
+        description="Rule that turns requests away at arrival: none, slo (predicted TTFT over the limit of `slo`) or "
+        "{max_queue: N}.",
+    )
+    backpressure: Switch = Field(
+        default=False, description="No new admissions while over a fifth of the output's work is recomputation."
     )
     on_unschedulable: OnUnschedulable = Field(
         default="reject",
         description="A request that can never run: reject and count it, or let it block the queue.",
     )
-    long_prefill_token_threshold: Annotated[Whole, only_yet(0, "a limit for long prefills")] = Field(
-        default=0,
-        description="Most tokens that one long prompt takes of a step; 0 is no limit. Only 0 so far.",
+    long_prefill_token_threshold: Whole = Field(
+        default=0, description="Most tokens that one prompt takes of a step; 0 is no limit."
     )
-    max_num_partial_prefills: Annotated[Count, only_yet(1, "more than one partial prefill at once")] = Field(
-        default=1, description="Prompts that may be partly computed at once. Only 1 so far."
+    max_num_partial_prefills: Count = Field(
+        default=1, description="Above 1: so many prompts share the token budget. 1 is the way of vLLM V1."
+    )
+    max_long_partial_prefills: Count = Field(
+        default=1,
+        description="Of these, how many may be longer than long_prefill_token_threshold; shorter ones pass them.",
     )
 
     @model_validator(mode="after")
@@ -106,6 +160,16 @@ class SchedulerSection(Section):
             "max_num_batched_tokens",
             f"must not be below max_num_seqs ({self.max_num_seqs}), found {self.max_num_batched_tokens}",
             "Every running request needs a token of each step; vLLM refuses to start otherwise",
+        )
+        return self
+
+    @model_validator(mode="after")
+    def _long_prefills_are_some_of_all(self) -> Self:
+        limit = self.max_num_partial_prefills
+        check(
+            self.max_long_partial_prefills <= limit,
+            "max_long_partial_prefills",
+            f"must not be above max_num_partial_prefills ({limit}), found {self.max_long_partial_prefills}",
         )
         return self
 

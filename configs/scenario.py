@@ -15,9 +15,10 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from servecast.configs.arrival_sections import ArrivalSection, TraceSection
 from servecast.configs.engine_sections import FleetSection, ReplicaSection, SchedulerSection
-from servecast.configs.fields import Count, Section, Switch, Text, Whole, check, invalid
+from servecast.configs.fields import Count, Positive, Section, Switch, Text, Whole, check, invalid
 from servecast.configs.length_sections import LengthsSection
 from servecast.configs.origin import Origin
+from servecast.configs.request_sections import CohortsSection, PromptsSection
 from servecast.hardware.errors import ConfigError
 from servecast.model.slo import Slo, parse_slo
 
@@ -53,6 +54,16 @@ class WorkloadSection(Section):
         default=None, description="How long prompts and outputs are. A replayed trace brings its own."
     )
 
+    prompts: PromptsSection | None = Field(
+        default=None, description="What prompts have in common, for the prefix cache. Default: nothing."
+    )
+    priorities: dict[int, Positive] | None = Field(
+        default=None, description="Priority -> share of the requests that have it; lower values go first. Default: 0."
+    )
+    tenants: dict[str, Positive] | None = Field(
+        default=None, description="Name -> share of the requests that are this tenant's. Default: no tenants."
+    )
+
     @model_validator(mode="after")
     def _lengths_from_somewhere(self) -> Self:
         known = self.lengths is not None or isinstance(self.arrivals, TraceSection)
@@ -82,6 +93,9 @@ class Scenario(Section):
     slo: Text | None = Field(
         default=None, description="Latency limits, such as ttft:p99<=500ms tpot:p95<=50ms. Default: none."
     )
+    cohorts: CohortsSection | None = Field(
+        default=None, description="Classes of requests to report by themselves. Default: none."
+    )
     seed: Whole = Field(default=0, description="Start of all random numbers, 0 or more.")
     coast: Switch = Field(
         default=True,
@@ -94,6 +108,14 @@ class Scenario(Section):
     @classmethod
     def _empty_is_default(cls, value: object) -> object:
         return {} if value is None else value
+
+    @model_validator(mode="after")
+    def _admission_by_slo_has_one(self) -> Self:
+        by_slo = self.scheduler.admission == "slo"
+        limits = {} if self.slo is None else parse_slo(self.slo).request_limits_s
+        hint = "Give slo: ttft:p99<=500ms, for one"
+        check(not by_slo or "ttft" in limits, "slo", "needs a limit of ttft: scheduler.admission is slo", hint)
+        return self
 
     @field_validator("slo")
     @classmethod

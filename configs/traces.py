@@ -27,6 +27,7 @@ from servecast.configs.trace_values import RowProblems, arrival_times, token_cou
 from servecast.hardware.errors import ConfigError
 from servecast.model.arrivals import TraceArrivals
 from servecast.model.lengths import EmpiricalLengths
+from servecast.model.request import Content
 
 Tokens = npt.NDArray[np.int64]
 HashIds = tuple[tuple[int, ...], ...]
@@ -68,6 +69,16 @@ class TraceData:
             hint = "Choose arrivals such as {process: poisson, request_rate: ...} or {process: batch}"
             raise ConfigError(problem, file=self.file, hint=hint)
         return TraceArrivals(self.arrival_s, rate_scale)
+
+    def contents(self) -> tuple[Content, ...] | None:
+        """What each prompt shares with others, from its block hashes; None if the file has none."""
+        if self.hash_ids is None or self.hash_block_tokens is None:
+            return None
+        block = self.hash_block_tokens
+        return tuple(
+            tuple((id, min(block, tokens - i * block)) for i, id in enumerate(ids))
+            for ids, tokens in zip(self.hash_ids, self.prompt_tokens.tolist(), strict=True)
+        )
 
     def lengths(self, order: Literal["replay", "sample"] = "replay") -> EmpiricalLengths:
         """The recorded lengths, for a workload."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from servecast.configs.arrival_sections import (
@@ -23,7 +24,7 @@ from servecast.configs.length_sections import (
     UniformSection,
 )
 from servecast.configs.origin import Origin
-from servecast.configs.scenario import Scenario, looks_like_path
+from servecast.configs.scenario import Scenario, WorkloadSection, looks_like_path
 from servecast.configs.traces import TraceData, read_trace
 from servecast.hardware.errors import ConfigError
 from servecast.model.arrivals import (
@@ -35,6 +36,7 @@ from servecast.model.arrivals import (
     PoissonArrivals,
     ScheduleArrivals,
 )
+from servecast.model.identity import IdentityParameters
 from servecast.model.lengths import (
     FixedLength,
     HistogramLength,
@@ -44,6 +46,7 @@ from servecast.model.lengths import (
     LognormalLength,
     UniformLength,
 )
+from servecast.model.request import Content
 from servecast.model.workload import WorkloadParameters
 
 Drawn = PoissonSection | GammaSection | ConstantSection | BatchSection | ClosedLoopSection | ScheduleSection
@@ -55,6 +58,7 @@ def build_workload(scenario: Scenario) -> WorkloadParameters:
     notes: tuple[str, ...] = ()
     arrivals: Arrivals
     lengths: Lengths | None = None
+    trace: TraceData | None = None
     try:
         if isinstance(section.arrivals, TraceSection):
             trace = _read_arrivals(section.arrivals, origin)
@@ -68,7 +72,20 @@ def build_workload(scenario: Scenario) -> WorkloadParameters:
     except ConfigError as error:
         raise origin.locate(error, "workload") from None
     assert lengths is not None  # the scenario has lengths unless it replays a trace
-    return WorkloadParameters(arrivals, lengths, section.request_count, scenario.name, notes)
+    identity = _identity(section, None if trace is None else trace.contents())
+    return WorkloadParameters(arrivals, lengths, section.request_count, identity, scenario.name, notes)
+
+
+def _identity(section: WorkloadSection, recorded: Sequence[Content] | None) -> IdentityParameters:
+    """Recorded prompt contents count unless the scenario says what prompts share."""
+    prompts = section.prompts
+    return IdentityParameters(
+        priorities=section.priorities or {},
+        tenants=section.tenants or {},
+        distinct_prompts=None if prompts is None else prompts.distinct,
+        shared_prefix_tokens=0 if prompts is None else prompts.shared_prefix_tokens,
+        contents=recorded if prompts is None and section.lengths is None else None,
+    )
 
 
 def _arrivals(section: Drawn) -> Arrivals:

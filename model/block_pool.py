@@ -9,7 +9,8 @@ from servecast.model.request import Request
 class BlockPool:
     """`num_blocks` blocks of `block_size` tokens. Who holds how many follows from the requests' computed tokens.
 
-    The methods that name a request are for pools that know what a block holds (prefix_cache.py); here only numbers count.
+    The methods that name a request are for pools that know what a block holds (prefix_cache.py); here only numbers
+    count.
     """
 
     def __init__(self, num_blocks: int, block_size: int) -> None:

@@ -1,9 +1,9 @@
 """Queue policies: in which order waiting requests are admitted.
 
-A policy is a function that gives a request's key; the smallest goes first. Adding one = the function, a line in POLICIES
-and a test. A class of your own with a method `key(request)` works too, by its import path (see docs/scheduler.md). Keys are
-taken when a request joins the queue, so they must not change while it waits; they end in the request's id, so that ties
-have an order.
+A policy is a function that gives a request's key; the smallest goes first. Adding one = the function, a line in
+POLICIES and a test. A class of your own with a method `key(request)` works too, by its import path (see
+docs/scheduler.md). Keys are taken when a request joins the queue, so they must not change while it waits; they end in
+the request's id, so that ties have an order.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ class PreemptionParameters:
     """mode: what becomes of the KV; `auto` takes the cheaper way by the cost model. victim: one of VICTIMS.
 
     reinsert: where in the queue a preempted request waits. swap_space_gib: host memory, for each GPU.
-    swap_copy_s: of each copy, besides its bytes; a block is two copies a layer. swap_overlap: copies run beside the step
-    rather than before it.
+    swap_copy_s: of each copy, besides its bytes; a block is two copies a layer. swap_overlap: copies run beside the
+    step rather than before it.
     """
 
     mode: str = "recompute"

@@ -10,7 +10,9 @@ STALLED_PREEMPTIONS = 10
 
 
 class Progress:
-    """thrash: recomputed against new tokens. livelocked: ids of requests that stalled, in order (values mean nothing)."""
+    """thrash: recomputed against new tokens. livelocked: ids of requests that stalled, in order (values mean
+    nothing).
+    """
 
     def __init__(self, max_num_seqs: int) -> None:
         self.thrash = ThrashDetector()

@@ -88,7 +88,8 @@ class Coast:
 
 
 class Replica:
-    """Runs `scheduler`'s steps at the prices of `forward`. swap_overlap: KV blocks are copied beside a step, not before it.
+    """Runs `scheduler`'s steps at the prices of `forward`. swap_overlap: KV blocks are copied beside a step, not
+    before it.
 
     coast: run equal decode steps as one event. run_ahead: let the replica's own clock run up to the next event of the
     simulation without events in between. For a replica that is alone (else its fellows' events stop it all the time)

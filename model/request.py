@@ -15,8 +15,8 @@ class Request:
 
     id: position in the workload. emitted_tokens: output tokens scheduled so far. queued_s: when the replica got it.
     scheduled_s: when it was first admitted. last_token_s: time of its last token while it is preempted, else None.
-    priority: lower values go first. content: the part of its prompt that others may share, see Content. lost_tokens: how
-    far it had been computed when it was preempted. emitted_before, stalls: for the detection of livelocks.
+    priority: lower values go first. content: the part of its prompt that others may share, see Content. lost_tokens:
+    how far it had been computed when it was preempted. emitted_before, stalls: for the detection of livelocks.
     done: an event to trigger at the end (closed-loop clients wait on it), or None.
     """
 

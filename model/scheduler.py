@@ -381,6 +381,9 @@ class Scheduler:
         if not decodes.size or self._prefilling or (self.waiting and self._may_admit()):
             return 0
         limit = decodes.steps_to_finish()
+        if ahead and self.waiting:
+            # The step after the last is planned without those who finish: their tokens of the budget are free.
+            limit -= 1
         if decodes.windowed:
             limit = min(limit, decodes.steps_to_window() or limit)
         return max(decodes.steps_within(self.pool.free_blocks, limit + ahead) - ahead, 0)
@@ -394,8 +397,8 @@ class Scheduler:
         return self._admissible_hits(self.waiting.peek(), self._token_budget - self.decodes.size) is not None
 
     def advance_steady(self, steps: int, now_s: float) -> list[Request]:
-        """Run `steps` of them at once, to end at `now_s`: same outcome as planning and completing each. Returns those who
-        emitted their last token; `release` lets them go.
+        """Run `steps` of them at once, to end at `now_s`: same outcome as planning and completing each. Returns those
+        who emitted their last token; `release` lets them go.
         """
         self.progress.note_steps(now_s, steps, self.decodes.size, 0)
         self.pool.extend_decodes(self.decodes.blocks_needed_for(steps))

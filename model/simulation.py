@@ -61,8 +61,9 @@ class SimulationResult:
 
     reasons: why requests were rejected, by id. resumed_gaps_s: gaps between tokens over a preemption.
     seconds_by_resource: step time by what limited it, all replicas together. swap_bytes: copied in and out, per GPU.
-    prefix_tokens, prefix_hit_tokens: prompt tokens looked up in the prefix cache, and found. recompute_seconds: estimate
-    of the time that recomputed tokens took. thrash_events: (replica, time in s, ratio), see thrash.py. livelocked: ids.
+    prefix_tokens, prefix_hit_tokens: prompt tokens looked up in the prefix cache, and found. recompute_seconds:
+    estimate of the time that recomputed tokens took. thrash_events: (replica, time in s, ratio), see thrash.py.
+    livelocked: ids.
     """
 
     parameters: SimulationParameters

@@ -10,8 +10,8 @@ WINDOW_STEPS = 500
 
 
 class ThrashDetector:
-    """ratio: recomputed over new tokens of the last WINDOW_STEPS steps. events: (time in s, ratio) at which it rose above
-    THRASH_RATIO or fell below half of it, in turn.
+    """ratio: recomputed over new tokens of the last WINDOW_STEPS steps. events: (time in s, ratio) at which it rose
+    above THRASH_RATIO or fell below half of it, in turn.
     """
 
     def __init__(self) -> None:

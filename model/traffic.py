@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Generator, Iterator
+from itertools import repeat
 from typing import Any
 
 import simpy
@@ -33,8 +34,14 @@ def start_traffic(
 def _requests(workload: Workload) -> Iterator[Request]:
     """Requests made one by one, so that only those under way take memory."""
     lengths = zip(workload.prompt_tokens.tolist(), workload.output_tokens.tolist(), strict=True)
-    for id, (prompt, output) in enumerate(lengths):
-        yield Request(id, prompt, output)
+    if workload.priority is None and workload.content is None:
+        for id, (prompt, output) in enumerate(lengths):
+            yield Request(id, prompt, output)
+        return
+    priorities = repeat(0) if workload.priority is None else workload.priority.tolist()
+    contents = repeat(()) if workload.content is None else workload.content
+    for id, ((prompt, output), priority, content) in enumerate(zip(lengths, priorities, contents, strict=False)):
+        yield Request(id, prompt, output, priority, content)
 
 
 def _feed(env: simpy.Environment, workload: Workload, rows: RequestRows, submit: Submit, server_s: float) -> Process:

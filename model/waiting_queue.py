@@ -109,7 +109,8 @@ class KeyedQueue:
 
 
 class LongestPrefixQueue(FcfsQueue):
-    """Of the requests that have waited longest, the one with most of its prompt in the KV pool; first come among equals.
+    """Of the requests that have waited longest, the one with most of its prompt in the KV pool; first come among
+    equals.
 
     cached: leading blocks of a request's prompt that the pool has now.
     """

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -11,22 +12,25 @@ import numpy.typing as npt
 from servecast.hardware.errors import ConfigError, InvariantError
 from servecast.model.arrivals import Arrivals, ClosedLoop, TraceArrivals
 from servecast.model.checks import require
+from servecast.model.identity import IdentityParameters, draw_identity
 from servecast.model.lengths import EmpiricalLengths, Lengths
+from servecast.model.request import Content
 
-ARRIVALS_STREAM, PROMPTS_STREAM, OUTPUTS_STREAM = range(3)
+ARRIVALS_STREAM, PROMPTS_STREAM, OUTPUTS_STREAM, PRIORITIES_STREAM, TENANTS_STREAM = range(5)
 
 
 @dataclass(frozen=True)
 class WorkloadParameters:
     """What to draw.
 
-    num_requests: None takes every request of the trace. notes: what was odd about the input, with counts;
-    passed on.
+    identity: what sets requests apart besides their lengths. num_requests: None takes every request of the trace.
+    notes: what was odd about the input, with counts; passed on.
     """
 
     arrivals: Arrivals
     lengths: Lengths
     num_requests: int | None = None
+    identity: IdentityParameters = field(default_factory=IdentityParameters)
     name: str = ""
     notes: tuple[str, ...] = ()
 
@@ -52,8 +56,8 @@ class Workload:
 
     prompt_tokens, output_tokens: int64, 1 or more. arrival_s: float64, non-decreasing, seconds from the
     start; None in a closed loop, where `closed_loop` says how many clients take the requests in this order.
-    notes: everything odd about the input, with counts. priority (int64) and prompt_id (int64, equal ids are
-    equal prompts): None when unused.
+    notes: everything odd about the input, with counts. priority (int64), tenant (names) and content (what
+    prompts share with others): None when unused.
     """
 
     prompt_tokens: npt.NDArray[np.int64]
@@ -63,7 +67,8 @@ class Workload:
     name: str = ""
     notes: tuple[str, ...] = ()
     priority: npt.NDArray[np.int64] | None = None
-    prompt_id: npt.NDArray[np.int64] | None = None
+    tenant: npt.NDArray[np.str_] | None = None
+    content: Sequence[Content] | None = None
 
     def __len__(self) -> int:
         return len(self.prompt_tokens)
@@ -81,7 +86,7 @@ class Workload:
 
     def check(self) -> None:
         """Raise InvariantError if columns disagree in size, a length is below 1, or time runs backwards."""
-        columns = (self.output_tokens, self.arrival_s, self.priority, self.prompt_id)
+        columns = (self.output_tokens, self.arrival_s, self.priority, self.tenant, self.content)
         if any(column is not None and len(column) != len(self) for column in columns):
             raise InvariantError("the workload's columns differ in length")
         if len(self) and min(self.prompt_tokens.min(), self.output_tokens.min()) < 1:
@@ -95,7 +100,7 @@ class Workload:
 def draw_workload(params: WorkloadParameters, seed: np.random.SeedSequence) -> Workload:
     """Draw the workload. Equal `params` and `seed` give equal workloads; `seed` is not changed.
 
-    Arrivals, prompt lengths and output lengths have a stream each (child 0, 1 and 2 of `seed`, which must
+    Arrivals, lengths, priorities and tenants have a stream each (child 0 to 4 of `seed`, which must
     belong to the workload alone): another rate or arrival process leaves the lengths as they are, and the
     other way round.
     """
@@ -103,12 +108,24 @@ def draw_workload(params: WorkloadParameters, seed: np.random.SeedSequence) -> W
     prompt_tokens, output_tokens = params.lengths.draw(
         count, _stream(seed, PROMPTS_STREAM), _stream(seed, OUTPUTS_STREAM)
     )
+    streams = (_stream(seed, PRIORITIES_STREAM), _stream(seed, TENANTS_STREAM))
+    identity = draw_identity(params.identity, prompt_tokens, *streams)
     closed_loop = arrival_s = None
     if isinstance(params.arrivals, ClosedLoop):
         closed_loop = params.arrivals
     else:
         arrival_s = params.arrivals.times(count, _stream(seed, ARRIVALS_STREAM))
-    return Workload(prompt_tokens, output_tokens, arrival_s, closed_loop, params.name, _notes(params, count))
+    return Workload(
+        identity.prompt_tokens,
+        output_tokens,
+        arrival_s,
+        closed_loop,
+        params.name,
+        _notes(params, count),
+        identity.priority,
+        identity.tenant,
+        identity.content,
+    )
 
 
 def _stream(seed: np.random.SeedSequence, child: int) -> np.random.Generator:

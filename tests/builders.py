@@ -106,8 +106,8 @@ def run(
     layout: ReplicaLayout | None = None,
     **scheduler: Any,
 ) -> SimulationResult:
-    """Simulate `workload`; `scheduler` takes the fields of SchedulerParameters and PreemptionParameters (`preemption` is
-    its mode), `blocks` the size of the KV pool.
+    """Simulate `workload`; `scheduler` takes the fields of SchedulerParameters and PreemptionParameters (`preemption`
+    is its mode), `blocks` the size of the KV pool.
     """
     parameters = SimulationParameters(
         architecture=architecture or tiny_model(),
