@@ -19,6 +19,7 @@ from servecast.hardware.engines import EngineProfile, load_engine
 from servecast.hardware.errors import ConfigError
 from servecast.hardware.gpus import load_gpu
 from servecast.model.admission import AdmissionParameters
+from servecast.model.cohorts import CohortParameters
 from servecast.model.layout import ReplicaLayout, check_layout
 from servecast.model.policies import Key, PolicyParameters
 from servecast.model.preemption import PreemptionParameters
@@ -46,6 +47,7 @@ def build_simulation(scenario: Scenario) -> SimulationParameters:
         replicas=scenario.fleet.replicas,
         router=scenario.fleet.router,
         slo=scenario.slo_limits,
+        cohorts=None if scenario.cohorts is None else CohortParameters(scenario.cohorts.by, scenario.cohorts.edges),
         seed=scenario.seed,
         coast=scenario.coast,
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from servecast.configs.fields import (
+    YAML_SWITCHES,
     Bounds,
     Choices,
     Count,
@@ -18,7 +20,9 @@ from servecast.configs.fields import (
     check,
     describe,
     invalid,
+    near_miss,
     only_yet,
+    whole_number,
 )
 from servecast.model.layout import BLOCK_SIZES, KV_CACHE_DTYPES, WEIGHT_DTYPES
 from servecast.model.policies import POLICIES
@@ -33,26 +37,64 @@ Victim = Annotated[str, Choices(tuple(VICTIMS))]
 Reinsert = Annotated[str, Choices(("front", "back"))]
 
 
+# A class of the user's own.
+_IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+_ADMISSION_RULES = ("none", "slo")
+
+
 def _policy(value: object) -> object:
     """A named policy, or the import path of a class of the user's own."""
-    own = isinstance(value, str) and value.count(":") == 1 and all(value.split(":"))
-    return value if own else Choices(tuple(POLICIES)).check(value)
+    if not isinstance(value, str) or ":" not in value:
+        return Choices(tuple(POLICIES)).check(value)
+    if not _IMPORT_PATH.fullmatch(value):
+        raise invalid(f"an import path must be written package.module:Class, found {describe(value)}")
+    return value
 
 
 def _admission(value: object) -> object:
     """`none`, `slo` or `{max_queue: N}`."""
-    if isinstance(value, Mapping) and list(value) == ["max_queue"]:
-        limit = value["max_queue"]
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
-            raise invalid(f"max_queue must be a whole number, 0 or more, found {describe(limit)}")
-        return dict(value)
-    if isinstance(value, str) and value in ("none", "slo"):
+    if isinstance(value, str) and value in _ADMISSION_RULES:
         return value
-    raise invalid(f"must be none, slo or {{max_queue: N}}, found {describe(value)}")
+    if isinstance(value, Mapping) and list(value) == ["max_queue"]:
+        limit = whole_number(value["max_queue"])
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+            raise invalid(f"must be a whole number, 0 or more, found {describe(limit)}", key="max_queue")
+        return {"max_queue": limit}
+    found = f"a mapping of {', '.join(map(str, value))}" if isinstance(value, Mapping) and value else describe(value)
+    raise invalid(f"must be none, slo or {{max_queue: N}}, found {found}", _admission_hint(value))
 
 
-Policy = Annotated[str, BeforeValidator(_policy)]
-Admission = Annotated[str | dict[str, int], BeforeValidator(_admission)]
+def _admission_hint(value: object) -> str | None:
+    if isinstance(value, bool):
+        return YAML_SWITCHES
+    name = next(iter(value), None) if isinstance(value, Mapping) else value
+    if name == "max_queue" or near_miss(name, ("max_queue", "max_queued")):
+        return "Write admission: {max_queue: 100}"
+    return near_miss(name.lower() if isinstance(name, str) else name, _ADMISSION_RULES)
+
+
+Policy = Annotated[
+    str,
+    BeforeValidator(_policy),
+    WithJsonSchema({"anyOf": [{"enum": list(POLICIES)}, {"type": "string", "pattern": f"^{_IMPORT_PATH.pattern}$"}]}),
+]
+Admission = Annotated[
+    str | dict[str, int],
+    BeforeValidator(_admission),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"enum": list(_ADMISSION_RULES)},
+                {
+                    "type": "object",
+                    "properties": {"max_queue": {"type": "integer", "minimum": 0}},
+                    "required": ["max_queue"],
+                    "additionalProperties": False,
+                },
+            ]
+        }
+    ),
+]
 OnUnschedulable = Annotated[Literal["reject", "wait"], Choices(("reject", "wait"))]
 Router = Annotated[str, Choices(("round_robin",))]
 
@@ -90,7 +132,11 @@ class ReplicaSection(Section):
 class SchedulerSection(Section):
     """What the engine does in each step. The names are vLLM's."""
 
-    kind: SchedulerKind = Field(default="vllm", description="Scheduler: vllm is the one of vLLM V1.")
+    kind: SchedulerKind = Field(
+        default="vllm",
+        description="Scheduler: vllm is the one of vLLM V1; textbook computes prompts whole; orca also reserves the "
+        "longest KV of a request; static runs each batch to its end.",
+    )
     policy: Policy = Field(
         default="fcfs",
         description="Order of the waiting queue: fcfs, shortest_prompt, priority, aging, edf, longest_prefix, or the "
@@ -170,6 +216,11 @@ class SchedulerSection(Section):
             self.max_long_partial_prefills <= limit,
             "max_long_partial_prefills",
             f"must not be above max_num_partial_prefills ({limit}), found {self.max_long_partial_prefills}",
+        )
+        check(
+            limit <= self.max_num_batched_tokens,
+            "max_num_partial_prefills",
+            f"must not be above max_num_batched_tokens ({self.max_num_batched_tokens}), found {limit}",
         )
         return self
 

@@ -64,7 +64,7 @@ class Bounds:
         limits: dict[str, Any] = {key: value for key, value in vars(self).items() if value is not None}
         if source is int:
             whole = core_schema.int_schema(strict=True, **limits)
-            return core_schema.no_info_before_validator_function(_whole_number, whole)
+            return core_schema.no_info_before_validator_function(whole_number, whole)
         number = core_schema.float_schema(strict=True, allow_inf_nan=False, **limits)
         return core_schema.no_info_before_validator_function(_number, number)
 
@@ -75,7 +75,8 @@ def _number(value: object) -> object:
     return value
 
 
-def _whole_number(value: object) -> object:
+def whole_number(value: object) -> object:
+    """`value`, as a whole number if it is one in another spelling (2000.0, 1e3)."""
     number = _number(value)
     return int(number) if isinstance(number, float) and number.is_integer() else number
 

@@ -2,13 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from servecast.configs.fields import Choices, Count, Section, Whole, check
+from servecast.configs.fields import (
+    YAML_SWITCHES,
+    Choices,
+    Count,
+    Positive,
+    Section,
+    Whole,
+    check,
+    describe,
+    invalid,
+)
 
-COHORT_KEYS = ("prompt_tokens", "output_tokens", "priority", "tenant")
+COUNTS = ("prompt_tokens", "output_tokens")
+COHORT_KEYS = (*COUNTS, "priority", "tenant")
+
+_WHOLE = re.compile(r"-?\d+")
+
+
+def _priority_shares(value: object) -> object:
+    """JSON, and the effective scenario with it, has text for keys."""
+    shares = _shares(value, "priorities: {0: 1, 10: 3}")
+    for priority in shares:
+        whole = isinstance(priority, int) and not isinstance(priority, bool)
+        if not whole and not (isinstance(priority, str) and _WHOLE.fullmatch(priority)):
+            raise invalid(f"a priority must be a whole number, found {describe(priority)}", key=str(priority))
+    return shares
+
+
+def _tenant_shares(value: object) -> object:
+    shares = _shares(value, "tenants: {free: 3, paid: 1}")
+    for name in shares:
+        if not isinstance(name, str) or not name:
+            hint = YAML_SWITCHES if isinstance(name, bool) else f'Put quotes around it: "{name}"' if name != "" else None
+            found = describe(name) if name != "" else "an empty text"
+            raise invalid(f"a tenant's name must be text, found {found}", hint, str(name))
+    return shares
+
+
+def _shares(value: object, example: str) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping) or not value:
+        found = "an empty one" if isinstance(value, Mapping) else describe(value)
+        raise invalid(f"must be a mapping with shares of the requests, found {found}", f"Such as {example}")
+    return value
+
+
+PriorityShares = Annotated[dict[int, Positive], BeforeValidator(_priority_shares)]
+TenantShares = Annotated[dict[str, Positive], BeforeValidator(_tenant_shares)]
 
 
 class PromptsSection(Section):
@@ -35,7 +81,11 @@ class CohortsSection(Section):
 
     @model_validator(mode="after")
     def _edges_for_counts(self) -> Self:
-        counts = self.by.endswith("_tokens")
-        check(counts == bool(self.edges), "edges", "go with prompt_tokens or output_tokens, and only with these")
-        check(list(self.edges) == sorted(set(self.edges)), "edges", "must increase")
+        edges = list(self.edges)
+        if self.by in COUNTS:
+            hint = "Such as edges: [512, 4096], for three classes"
+            check(bool(edges), "edges", f"is missing: {self.by} needs the upper edges of its classes", hint)
+        else:
+            check(not edges, "edges", f"belongs to by: prompt_tokens or output_tokens, found by: {self.by}")
+        check(edges == sorted(set(edges)), "edges", f"must increase, found {edges}")
         return self

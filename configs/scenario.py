@@ -15,10 +15,10 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from servecast.configs.arrival_sections import ArrivalSection, TraceSection
 from servecast.configs.engine_sections import FleetSection, ReplicaSection, SchedulerSection
-from servecast.configs.fields import Count, Positive, Section, Switch, Text, Whole, check, invalid
+from servecast.configs.fields import Count, Section, Switch, Text, Whole, check, invalid
 from servecast.configs.length_sections import LengthsSection
 from servecast.configs.origin import Origin
-from servecast.configs.request_sections import CohortsSection, PromptsSection
+from servecast.configs.request_sections import CohortsSection, PriorityShares, PromptsSection, TenantShares
 from servecast.hardware.errors import ConfigError
 from servecast.model.slo import Slo, parse_slo
 
@@ -57,10 +57,12 @@ class WorkloadSection(Section):
     prompts: PromptsSection | None = Field(
         default=None, description="What prompts have in common, for the prefix cache. Default: nothing."
     )
-    priorities: dict[int, Positive] | None = Field(
-        default=None, description="Priority -> share of the requests that have it; lower values go first. Default: 0."
+    priorities: PriorityShares | None = Field(
+        default=None,
+        description="Priority -> share of the requests that have it; lower values go first. Default: 0.",
+        json_schema_extra={"propertyNames": {"pattern": "^-?[0-9]+$"}},
     )
-    tenants: dict[str, Positive] | None = Field(
+    tenants: TenantShares | None = Field(
         default=None, description="Name -> share of the requests that are this tenant's. Default: no tenants."
     )
 

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from servecast.model.cohorts import cohorts
 from servecast.model.records import COMPLETED, REJECTED, UNFINISHED
 from servecast.model.simulation import SimulationResult
 from servecast.model.slo import Slo, SloLimit
 from servecast.model.statistics import describe_ms, peak_overlap
 
 Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 # Steps of a run are taken together for the ITL as far as they differ by no more than this share.
 _RUN_TOLERANCE = 1e-3
@@ -26,31 +28,56 @@ def summarise(result: SimulationResult) -> dict[str, Any]:
     """All figures of a run, times in ms unless a key says otherwise. duration (s) counts from the first arrival to the
     last token. Figures of requests are those of completed ones; None stands for "no such request".
     """
-    requests, workload = result.requests, result.workload
-    done = requests["state"] == COMPLETED
-    outputs = workload.output_tokens[done]
-    duration = duration_s(result)
+    everybody = np.ones(len(result.workload), dtype=np.bool_)
     times = request_times(result)
+    summary = _requests_summary(result, times, everybody)
+    summary["max_concurrent_requests"] = _max_concurrent(result)
+    summary |= _keys("itl", describe_ms(*token_gaps_s(result)))
+    summary["slo"] = _slo_verdict(result.parameters.slo, summary, times)
+    summary |= _counters(result) | _limits(result)
+    if result.parameters.cohorts is not None:
+        members = cohorts(result.parameters.cohorts, result.workload)
+        summary["cohorts"] = {name: _requests_summary(result, times, mask) for name, mask in members}
+    return summary
+
+
+def _requests_summary(result: SimulationResult, times: dict[str, Floats], chosen: Mask) -> dict[str, Any]:
+    """What can be said of a set of requests. Rates are over the whole run's duration."""
+    requests, workload = result.requests, result.workload
+    done = (requests["state"] == COMPLETED) & chosen
+    outputs, prompts = workload.output_tokens[done].sum(), workload.prompt_tokens[done].sum()
+    duration = duration_s(result)
+    good = _good(result.parameters.slo, times, chosen)
     summary: dict[str, Any] = {
         "duration": duration,
         "completed": int(done.sum()),
-        "failed": int((~done).sum()),
-        "total_input_tokens": int(workload.prompt_tokens[done].sum()),
-        "total_output_tokens": int(outputs.sum()),
+        "failed": int(chosen.sum() - done.sum()),
+        "total_input_tokens": int(prompts),
+        "total_output_tokens": int(outputs),
         "request_throughput": _per_second(done.sum(), duration),
-        "request_goodput": _goodput(result.parameters.slo, times, duration),
-        "output_throughput": _per_second(outputs.sum(), duration),
-        "total_token_throughput": _per_second(outputs.sum() + workload.prompt_tokens[done].sum(), duration),
-        "max_concurrent_requests": _max_concurrent(result),
+        "request_goodput": None if good is None else _per_second(good, duration),
+        "goodput_share": None if good is None or not chosen.any() else good / int(chosen.sum()),
+        "output_throughput": _per_second(outputs, duration),
+        "total_token_throughput": _per_second(outputs + prompts, duration),
     }
     for metric in ("ttft", "tpot", "e2el"):
-        values = times[metric]
+        values = times[metric][chosen]
         summary |= _keys(metric, describe_ms(values[~np.isnan(values)]))
-    summary |= _keys("itl", describe_ms(*token_gaps_s(result)))
-    waits = requests["scheduled_s"] - requests["queued_s"]
+    waits = (requests["scheduled_s"] - requests["queued_s"])[chosen]
     summary["queue_time"] = describe_ms(waits[~np.isnan(waits)])
-    summary["slo"] = _slo_verdict(result.parameters.slo, summary, times)
-    return summary | _counters(result) | _limits(result)
+    summary["rejected"] = _rejected(result, chosen)
+    summary["unfinished"] = int(((requests["state"] == UNFINISHED) & chosen).sum())
+    summary["preemptions"] = int(requests["preemptions"][chosen].sum())
+    summary["requests_preempted"] = int((requests["preemptions"][chosen] > 0).sum())
+    return summary
+
+
+def _rejected(result: SimulationResult, chosen: Mask) -> dict[str, int]:
+    rejected: dict[str, int] = {}
+    for id, reason in result.reasons.items():
+        if chosen[id]:
+            rejected[reason] = rejected.get(reason, 0) + 1
+    return rejected
 
 
 def request_times(result: SimulationResult) -> dict[str, Floats]:
@@ -101,14 +128,14 @@ def _per_second(amount: float, duration: float) -> float:
     return float(amount / duration) if duration > 0 else 0.0
 
 
-def _goodput(slo: Slo | None, times: dict[str, Floats], duration: float) -> float | None:
-    """Completed requests/s within every limit; a request of one token has no TPOT and meets that limit."""
+def _good(slo: Slo | None, times: dict[str, Floats], chosen: Mask) -> int | None:
+    """Completed requests within every limit, None without limits; a request of one token has no TPOT to miss."""
     if slo is None:
         return None
-    good = ~np.isnan(times["e2el"])
+    good = ~np.isnan(times["e2el"]) & chosen
     for metric, limit_s in slo.request_limits_s.items():
         good &= ~(times[metric] > limit_s)
-    return _per_second(good.sum(), duration)
+    return int(good.sum())
 
 
 def _slo_verdict(slo: Slo | None, summary: dict[str, Any], times: dict[str, Floats]) -> list[dict[str, Any]] | None:
@@ -143,21 +170,18 @@ def _max_concurrent(result: SimulationResult) -> int:
 
 
 def _counters(result: SimulationResult) -> dict[str, Any]:
-    requests = result.requests
-    rejected: dict[str, int] = {}
-    for reason in result.reasons.values():
-        rejected[reason] = rejected.get(reason, 0) + 1
-    recomputed = int(requests["recomputed_tokens"].sum())
+    recomputed = int(result.requests["recomputed_tokens"].sum())
     computed = int(result.steps["prefill_tokens"].sum() + (result.steps["decodes"] * result.steps["count"]).sum())
     return {
-        "rejected": rejected,
-        "unfinished": int((requests["state"] == UNFINISHED).sum()),
-        "preemptions": int(requests["preemptions"].sum()),
-        "requests_preempted": int((requests["preemptions"] > 0).sum()),
         "recomputed_tokens": recomputed,
         "recompute_ratio": recomputed / computed if computed else 0.0,
+        "recompute_seconds": result.recompute_seconds,
         "swap_bytes": result.swap_bytes,
+        "swap_seconds": result.seconds_by_resource["host_link"],
         "swap_fallbacks": result.swap_fallbacks,
+        "thrash_events": [{"replica": r, "time_s": t, "ratio": ratio} for r, t, ratio in result.thrash_events],
+        "livelocked": list(result.livelocked),
+        "prefix_hit_rate": result.prefix_hit_tokens / result.prefix_tokens if result.prefix_tokens else 0.0,
         "kv_pool_blocks": result.memory.kv_pool_blocks,
     }
 

@@ -87,11 +87,10 @@ class CachingBlockPool(BlockPool):
                 return
             block = start
             while block < end:
-                found = branch.find(block)
-                if found is None:
+                run = branch.find(block)
+                if run is None:
                     return
-                run, until = found
-                until = min(until, end)
+                until = min(run.end, end)
                 yield run, block, until
                 block = until
 
@@ -170,7 +169,7 @@ class CachingBlockPool(BlockPool):
                 continue
             last = held.spans[-1] if held.spans else None
             # Only the newest run of a branch may grow: a longer older one would go before others' blocks.
-            if last is not None and last[0].refs == 1 and branch.runs[-1:] == [last[0]] and last[1] == last[0].end:
+            if last is not None and last[0].refs == 1 and branch.runs[-1:] == [last[0]]:
                 held.grow(end - start)
             else:
                 held.add(branch.publish(start, end))

@@ -64,14 +64,13 @@ class Branch:
             child = self.children[key] = Branch(self, key)
         return child
 
-    def find(self, block: int) -> tuple[Run, int] | None:
-        """(run that gives `block`, block up to which it is the oldest one), None if it is not cached."""
-        bound: int | None = None
+    def find(self, block: int) -> Run | None:
+        """The oldest run with `block`, None if it is not cached. It stays the oldest one up to its end: whoever held a
+        block held one as old of each before it, which is evicted later, so no older run starts further on.
+        """
         for run in self.runs:
             if run.start <= block < run.end:
-                return run, run.end if bound is None or bound > run.end else bound
-            if run.start > block and (bound is None or run.start < bound):
-                bound = run.start
+                return run
         return None
 
     def publish(self, start: int, end: int) -> Run:

@@ -13,6 +13,7 @@ from servecast.hardware.errors import InvariantError
 from servecast.model.admission import AdmissionRule, QueueState
 from servecast.model.block_pool import BlockPool
 from servecast.model.decode_batch import DecodeBatch
+from servecast.model.limits import Limits
 from servecast.model.preemption import VICTIMS, HostMemory
 from servecast.model.progress import Progress
 from servecast.model.request import Request
@@ -43,7 +44,6 @@ class Scheduler:
     ) -> None:
         self.parameters = parameters
         self.pool = pool
-        self.max_model_len = max_model_len
         self.host = host or HostMemory(parameters.preemption, 0, None)
         self.rule = rule
         self.waiting = waiting_queue(parameters.policy, slo, pool.hit_blocks)
@@ -58,14 +58,12 @@ class Scheduler:
         self._prefilling: list[Request] = []
         self._stuck: set[int] = set()
         self._reserved_blocks = 0
+        self.limits = Limits.of(parameters, pool, max_model_len)
         self._token_budget = parameters.max_num_batched_tokens
         self._max_num_seqs = parameters.max_num_seqs
         self._chunk_limit = parameters.chunk_limit
         self._chunked = parameters.chunked
         self._watermark_blocks = int(parameters.watermark * pool.num_blocks)
-        # A request of so many tokens in all meets every limit.
-        whole_prompt = max_model_len if self._chunked else parameters.max_num_batched_tokens
-        self._always_fits = min(max_model_len, whole_prompt, pool.num_blocks * pool.block_size)
         self._victim = VICTIMS[parameters.preemption.victim]
         self._opening = False
         self._unfinished_steps = 0
@@ -76,7 +74,7 @@ class Scheduler:
 
     def add(self, request: Request) -> str | None:
         """Queue `request`. Returns why it was rejected, or None if it was not."""
-        reason = self._never_runs(request)
+        reason = self.limits.never_runs(request)
         if reason is not None:
             if self.parameters.on_unschedulable == "reject":
                 return reason
@@ -87,18 +85,6 @@ class Scheduler:
                 return reason
         self.waiting.push(request)
         self.waiting_tokens += request.prompt_tokens
-        return None
-
-    def _never_runs(self, request: Request) -> str | None:
-        tokens = request.prompt_tokens + request.output_tokens
-        if tokens <= self._always_fits:
-            return None
-        if tokens > self.max_model_len:
-            return "over_max_model_len"
-        if not self._chunked and request.prompt_tokens > self._token_budget:
-            return "prompt_over_token_budget"
-        if self.pool.blocks_for(request.max_kv_tokens) > self.pool.num_blocks:
-            return "over_kv_pool"
         return None
 
     # Planning
@@ -117,8 +103,7 @@ class Scheduler:
 
     def plan_steady(self) -> Step:
         """Plan one of the steps that `steady_steps` foresaw: everybody who decodes does, nobody joins."""
-        step = Step()
-        self._plan_decodes(step)
+        self._plan_decodes(step := Step())
         return self._planned(step)
 
     def _planned(self, step: Step) -> Step:

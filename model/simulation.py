@@ -17,6 +17,7 @@ from servecast.model.admission import admission_rule
 from servecast.model.architecture import Architecture
 from servecast.model.arrivals import ClosedLoop
 from servecast.model.block_pool import BlockPool
+from servecast.model.cohorts import CohortParameters
 from servecast.model.forward import ForwardPass, build_forward_pass
 from servecast.model.host_link import HostLink, LinkParameters
 from servecast.model.layout import ReplicaLayout
@@ -51,6 +52,7 @@ class SimulationParameters:
     replicas: int = 1
     router: str = "round_robin"
     slo: Slo | None = None
+    cohorts: CohortParameters | None = None
     seed: int = 0
     coast: bool = True
 

@@ -30,6 +30,7 @@ def requests_frame(result: SimulationResult) -> pd.DataFrame:
     requests, workload = result.requests, result.workload
     times = request_times(result)
     size = len(workload)
+    labels = {"priority": workload.priority, "tenant": workload.tenant}
     return pd.DataFrame(
         {
             "id": np.arange(size),
@@ -46,6 +47,7 @@ def requests_frame(result: SimulationResult) -> pd.DataFrame:
             "finish_s": requests["finish_s"],
             "preemptions": requests["preemptions"],
             "recomputed_tokens": requests["recomputed_tokens"],
+            **{name: column for name, column in labels.items() if column is not None},
         }
     )
 

@@ -238,20 +238,27 @@ def _assumptions(answers: Sequence[MemoryAnswer]) -> Iterator[str]:
     question, rules = first.question, first.question.rules
     graphs = " - CUDA graphs" if _makes_room_for_graphs(rules) else ""
     yield _POOL_SUMS[rules.pool].format(share=question.layout.gpu_memory_utilization, graphs=graphs) + "."
-    asked = (question.max_num_batched_tokens, question.max_num_seqs)
-    yield "Activation of a batch with max_num_batched_tokens {:,}, max_num_seqs {:,}.".format(*asked)
+    batches: dict[tuple[int, int], list[str]] = {}
+    for answer in answers:
+        batch = (answer.question.max_num_batched_tokens, answer.question.max_num_seqs)
+        batches.setdefault(batch, []).append(answer.gpu)
+    for (tokens, rows), gpus in batches.items():
+        where = f" on {', '.join(gpus)}" if len(batches) > 1 else ""
+        yield f"Activation of a batch with max_num_batched_tokens {tokens:,}, max_num_seqs {rows:,}{where}."
     if first.engine.engine == "vllm":
-        yield from _usual_batches(answers, asked)
+        yield from _usual_batches(answers)
 
 
-def _usual_batches(answers: Sequence[MemoryAnswer], asked: tuple[int, int]) -> Iterator[str]:
-    """What the engine would take on these GPUs by itself, where that is another batch than `asked`."""
+def _usual_batches(answers: Sequence[MemoryAnswer]) -> Iterator[str]:
+    """What the engine would take on these GPUs by itself, where that is another batch than was asked about."""
     gpus: dict[tuple[int, int], list[str]] = {}
     for answer in answers:
-        gpus.setdefault(default_batch_limits(answer.question.gpu), []).append(answer.gpu)
-    usual = ["{:,} and {:,} on {}".format(*limits, ", ".join(keys)) for limits, keys in gpus.items() if limits != asked]
-    if usual:
-        yield f"vLLM's server takes {'; '.join(usual)} unless told otherwise."
+        usual = default_batch_limits(answer.question.gpu)
+        if usual != (answer.question.max_num_batched_tokens, answer.question.max_num_seqs):
+            gpus.setdefault(usual, []).append(answer.gpu)
+    others = ["{:,} and {:,} on {}".format(*limits, ", ".join(keys)) for limits, keys in gpus.items()]
+    if others:
+        yield f"vLLM's server takes {'; '.join(others)} unless told otherwise."
 
 
 def _notes(answers: Sequence[MemoryAnswer]) -> Iterator[str]:

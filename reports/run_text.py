@@ -24,12 +24,16 @@ _REASONS = {
     "over_max_model_len": "longer than max_model_len",
     "prompt_over_token_budget": "prompt over max_num_batched_tokens without chunked prefill",
     "over_kv_pool": "larger than the whole KV pool",
+    "queue_full": "max_queue requests waited already",
+    "slo": "predicted TTFT over the limit",
 }
 
 
 def render_run(summary: Mapping[str, Any], title: str) -> RenderableType:
     """Everything that the terminal shows of a run."""
     parts: list[RenderableType] = [Text(title, style="bold"), _totals(summary), _latencies(summary)]
+    if "cohorts" in summary:
+        parts.append(_cohorts(summary["cohorts"]))
     parts += [Text(line) for line in explain(summary)]
     return Group(*parts)
 
@@ -66,6 +70,17 @@ def _latencies(summary: Mapping[str, Any]) -> Table:
     return table
 
 
+def _cohorts(cohorts: Mapping[str, Any]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("cohort", no_wrap=True)
+    for title in ("completed", "failed", "TTFT p50", "TTFT p99", "TPOT p50", "TPOT p99", "E2EL p99"):
+        table.add_column(title, justify="right")
+    for name, part in cohorts.items():
+        keys = ("p50_ttft_ms", "p99_ttft_ms", "p50_tpot_ms", "p99_tpot_ms", "p99_e2el_ms")
+        table.add_row(name, f"{part['completed']:,}", f"{part['failed']:,}", *(_ms(part[key]) for key in keys))
+    return table
+
+
 def _ms(value: float | None) -> str:
     return "-" if value is None else f"{value:,.2f}"
 
@@ -79,6 +94,17 @@ def explain(summary: Mapping[str, Any]) -> list[str]:
             f"{summary['requests_preempted']:,} requests, {summary['recompute_ratio']:.1%} of all tokens "
             "computed again."
         )
+    if summary["thrash_events"]:
+        first = summary["thrash_events"][0]
+        lines.append(
+            f"The replica thrashed from {first['time_s']:,.1f} s on ({first['ratio']:.0%} of the new tokens were "
+            f"computed again); {summary['recompute_seconds']:,.1f} s went to recomputation. See scheduler.backpressure."
+        )
+    if summary["livelocked"]:
+        ids = ", ".join(map(str, summary["livelocked"][:10]))
+        lines.append(f"LIVELOCK: {len(summary['livelocked'])} requests were preempted over and over, ids {ids}.")
+    if summary["prefix_hit_rate"]:
+        lines.append(f"Prefix cache: {summary['prefix_hit_rate']:.1%} of the prompt tokens were found.")
     if summary["swap_fallbacks"]:
         lines.append(f"swap_space was full {summary['swap_fallbacks']:,} times; those KV blocks were computed again.")
     for verdict in summary["slo"] or []:

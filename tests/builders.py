@@ -23,6 +23,7 @@ from servecast.hardware.engines import (
 from servecast.hardware.gpus import Gpu, load_gpu
 from servecast.model.architecture import Architecture, Attention, DenseMlp, Layer
 from servecast.model.arrivals import Arrivals, TraceArrivals
+from servecast.model.identity import IdentityParameters
 from servecast.model.layout import ReplicaLayout
 from servecast.model.lengths import EmpiricalLengths
 from servecast.model.preemption import PreemptionParameters
@@ -74,15 +75,16 @@ def a_gpu(**changes: Any) -> Gpu:
     return replace(load_gpu("h100-sxm"), **changes)
 
 
-def trace(requests: Sequence[tuple[float, int, int]]) -> WorkloadParameters:
-    """Requests given as (arrival in s, prompt tokens, output tokens)."""
+def trace(requests: Sequence[tuple[float, int, int]], **identity: Any) -> WorkloadParameters:
+    """Requests given as (arrival in s, prompt tokens, output tokens). identity: fields of IdentityParameters."""
     times, prompts, outputs = (np.array(column) for column in zip(*requests, strict=True))
-    return with_lengths(TraceArrivals(times.astype(np.float64)), prompts, outputs)
+    return with_lengths(TraceArrivals(times.astype(np.float64)), prompts, outputs, **identity)
 
 
-def with_lengths(arrivals: Arrivals, prompts: Any, outputs: Any) -> WorkloadParameters:
+def with_lengths(arrivals: Arrivals, prompts: Any, outputs: Any, **identity: Any) -> WorkloadParameters:
+    """One request for each of `prompts` and `outputs`. identity: fields of IdentityParameters."""
     lengths = EmpiricalLengths(np.asarray(prompts, dtype=np.int64), np.asarray(outputs, dtype=np.int64))
-    return WorkloadParameters(arrivals, lengths, num_requests=len(lengths))
+    return WorkloadParameters(arrivals, lengths, len(lengths), IdentityParameters(**identity))
 
 
 def scheduler_parameters(**settings: Any) -> SchedulerParameters:

@@ -55,6 +55,7 @@ def test_everything_but_model_gpu_and_workload_has_a_default() -> None:
             "fleet",
             "workload",
             "slo",
+            "cohorts",
             "seed",
             "coast",
         )

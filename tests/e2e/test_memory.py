@@ -79,9 +79,10 @@ def test_a_scenario_has_the_pool_of_its_simulation(servecast: Servecast, scenari
 
 
 def test_options_and_a_scenario_that_says_the_same_agree(servecast: Servecast, scenario: Path) -> None:
-    assert figures(servecast, "memory", scenario) == figures(servecast, *H100)
+    as_there = ("--max-num-batched-tokens", 8192, "--max-num-seqs", 256)
+    assert figures(servecast, "memory", scenario) == figures(servecast, *H100, *as_there)
     changed = figures(servecast, "memory", scenario, "--set", "scheduler.max_num_seqs=64", "--gpu", "l40s")
-    assert changed == figures(servecast, *LLAMA, "--gpu", "l40s", "--max-num-seqs", 64)
+    assert changed == figures(servecast, *LLAMA, "--gpu", "l40s", *as_there[:2], "--max-num-seqs", 64)
 
 
 def test_a_scenarios_trace_is_not_read(servecast: Servecast, scenario: Path) -> None:
@@ -104,7 +105,7 @@ def test_every_option_counts(servecast: Servecast) -> None:
     assert halved == pytest.approx(2 * plain["kv_pool_tokens"], rel=1e-3)
     assert figures(servecast, *H100, "--gpu-memory-utilization", 0.95)["requested_gib"] > plain["requested_gib"]
     assert figures(servecast, *H100, "--max-num-batched-tokens", 32768)["activation_gib"] > plain["activation_gib"]
-    assert figures(servecast, *H100, "--max-num-seqs", 1024)["activation_gib"] > plain["activation_gib"]
+    assert figures(servecast, *H100, "--max-num-seqs", 2048)["activation_gib"] > plain["activation_gib"]
     assert figures(servecast, *H100, "--engine", "vllm-0.15")["activation_gib"] > plain["activation_gib"]
     assert figures(servecast, *H100, "--block-size", 32)["kv_pool_blocks"] == plain["kv_pool_blocks"] // 2
 
@@ -151,9 +152,9 @@ WRONG = {
     "--model llama-3.1-8b --gpu h100-sxm --gpu-memory-utilization 95": ["--gpu-memory-utilization", "at most 1", "95"],
     "--model llama-3.1-8b --gpu h100-sxm --block-size 20": ["--block-size", "20 tokens", "16, 32"],
     "--model llama-3.1-8b --gpu h100-sxm --max-num-seqs 0": ["--max-num-seqs", "1 or more, found 0"],
-    "--model llama-3.1-8b --gpu h100-sxm --max-num-batched-tokens 64": [
+    "--model llama-3.1-8b --gpu h100-sxm --max-num-batched-tokens 64 --max-num-seqs 512": [
         "--max-num-batched-tokens",
-        "max_num_seqs (256)",
+        "max_num_seqs (512)",
     ],
     "--model llama-3.1-8b --gpu h100-sxm --set seed=1": ["--set", "changes a scenario file"],
     "configs/quickstart.yaml --model phi-4 --gpu l4": ["--model", "not beside a scenario", "--set model=phi-4"],
@@ -206,8 +207,16 @@ def test_a_config_json_is_read_from_where_it_is(servecast: Servecast, scenario: 
 
 def test_the_help_names_the_defaults_that_hold(servecast: Servecast) -> None:
     shown, plain = " ".join(servecast("memory", "--help").stdout.split()), figures(servecast, *H100)
-    for key in ("engine", "gpu_memory_utilization", "max_num_batched_tokens", "max_num_seqs", "block_size"):
+    for key in ("engine", "gpu_memory_utilization", "block_size"):
         assert str(plain[key]) in shown, key
+
+
+def test_the_batch_is_what_the_engines_server_takes_unless_told_otherwise(servecast: Servecast) -> None:
+    large, small = figures(servecast, *H100), figures(servecast, *LLAMA, "--gpu", "l40s")
+    assert (large["max_num_batched_tokens"], large["max_num_seqs"]) == (8192, 1024)
+    assert (small["max_num_batched_tokens"], small["max_num_seqs"]) == (2048, 256)
+    few = figures(servecast, *H100, "--max-num-batched-tokens", 512)
+    assert (few["max_num_batched_tokens"], few["max_num_seqs"]) == (512, 512)
 
 
 def test_the_answer_comes_at_once(servecast: Servecast) -> None:

@@ -28,9 +28,13 @@ SCHEDULERS = st.fixed_dictionaries(
         "max_num_batched_tokens": st.sampled_from([16, 64, 8192]),
         "max_num_seqs": st.sampled_from([1, 3, 16]),
         "enable_chunked_prefill": st.booleans(),
+        "enable_prefix_caching": st.booleans(),
         "kind": st.sampled_from(["vllm", "vllm", "vllm", "textbook", "orca", "static"]),
         "policy": st.sampled_from(
-            [PolicyParameters(name) for name in ("fcfs", "fcfs", "shortest_prompt", "aging", "priority", "edf")]
+            [
+                PolicyParameters(name)
+                for name in ("fcfs", "fcfs", "shortest_prompt", "aging", "priority", "edf", "longest_prefix")
+            ]
         ),
         "preemption": st.sampled_from(["recompute", "swap", "auto"]),
         "victim": st.sampled_from(["last_admitted", "last_admitted", "lowest_priority", "most_blocks"]),
@@ -51,12 +55,21 @@ SCHEDULERS = st.fixed_dictionaries(
 LAYOUTS = st.fixed_dictionaries(
     {"blocks": st.integers(8, 60), "block_size": st.sampled_from([4, 16]), "replicas": st.sampled_from([1, 1, 2])}
 )
+IDENTITIES = st.sampled_from(
+    [
+        {},
+        {"distinct_prompts": 3},
+        {"shared_prefix_tokens": 20},
+        {"distinct_prompts": 3, "shared_prefix_tokens": 20, "priorities": {0: 1.0, 5: 2.0}},
+    ]
+)
 SCENARIOS = st.fixed_dictionaries(
     {
         "arrivals": ARRIVALS,
         "lengths": LENGTHS,
         "scheduler": SCHEDULERS,
         "layout": LAYOUTS,
+        "identity": IDENTITIES,
         "asynchronous": st.booleans(),
         "windows": st.sampled_from([(None, None), (None, 24), (16, 16)]),
     }
@@ -67,7 +80,7 @@ def simulate(scenario: dict[str, Any], *, coast: bool) -> SimulationResult:
     arrivals: Arrivals = scenario["arrivals"]
     prompts, outputs = zip(*scenario["lengths"], strict=True)
     return run(
-        with_lengths(arrivals, prompts, outputs),
+        with_lengths(arrivals, prompts, outputs, **scenario["identity"]),
         engine=real_engine(async_scheduling=scenario["asynchronous"]),
         architecture=tiny_model(scenario["windows"]),
         # A slow link makes swaps take as long as steps.
@@ -91,6 +104,7 @@ def test_coasting_equals_stepping_one_by_one(scenario: dict[str, Any]) -> None:
     )
     assert jumped.steps["count"].sum() == len(stepped.steps["count"])
     assert jumped.swap_bytes == stepped.swap_bytes
+    assert jumped.prefix_hit_tokens == stepped.prefix_hit_tokens
     np.testing.assert_allclose(jumped.resumed_gaps_s, stepped.resumed_gaps_s, atol=1e-9)
     for resource, seconds in stepped.seconds_by_resource.items():
         assert abs(jumped.seconds_by_resource[resource] - seconds) < 1e-9, resource
@@ -106,11 +120,13 @@ def test_nothing_is_lost(scenario: dict[str, Any]) -> None:
     assert set(result.reasons) == set(np.flatnonzero(requests["state"] == REJECTED))
     if scenario["scheduler"]["on_unschedulable"] == "reject":
         assert not (requests["state"] == UNFINISHED).any()
-    # Every token is computed once, but for what preemptions threw away: prompt + outputs without the last.
+    # Every token is computed once (prompt + outputs without the last), but for what preemptions threw away.
     computed = steps["prefill_tokens"].sum() + (steps["decodes"] * steps["count"]).sum()
-    wanted = (workload.prompt_tokens + workload.output_tokens - 1)[done].sum()
+    wanted = (workload.prompt_tokens + workload.output_tokens - 1)[done].sum() + requests["recomputed_tokens"].sum()
     if done.sum() + (requests["state"] == REJECTED).sum() == len(done):
-        assert computed == wanted + requests["recomputed_tokens"].sum()
+        # Of the prompts, the prefix cache may have had any part.
+        cached = workload.prompt_tokens[done].sum() if scenario["scheduler"]["enable_prefix_caching"] else 0
+        assert wanted - cached <= computed <= wanted
     assert (steps["used_blocks"] <= result.memory.sequence_pool_blocks).all()
 
 

@@ -14,10 +14,10 @@ from servecast.configs.architectures import load_architecture, model_keys
 from servecast.hardware.catalogue import normalised
 from servecast.hardware.engines import DEFAULT_ENGINE, EngineProfile, load_engine
 from servecast.hardware.errors import ConfigError
-from servecast.hardware.gpus import gpu_keys, load_gpu
+from servecast.hardware.gpus import Gpu, gpu_keys, load_gpu
 from servecast.model.fit_advice import FitQuestion, changes_that_fit
 from servecast.model.layout import ReplicaLayout, check_layout
-from servecast.model.scheduler_parameters import SchedulerParameters
+from servecast.model.memory import default_batch_limits
 from servecast.reports.memory_text import MemoryAnswer, memory_figures, render_memory
 
 if TYPE_CHECKING:
@@ -133,13 +133,14 @@ def _questions_of_options(given: Settings, gpus: Sequence[str]) -> tuple[EngineP
     except ConfigError as error:
         key = (error.key or "").removeprefix("replica.")
         raise ConfigError(error.problem, key=option_of(key), hint=error.hint) from None
-    limits = _batch_limits(given)
-    return engine, [FitQuestion(architecture, gpu, engine.memory, layout, *limits) for gpu in loaded]
+    return engine, [FitQuestion(architecture, gpu, engine.memory, layout, *_batch_limits(given, gpu)) for gpu in loaded]
 
 
-def _batch_limits(given: Settings) -> tuple[int, int]:
-    """max_num_batched_tokens and max_num_seqs; what is not given is as in a scenario."""
-    tokens, rows = (given.get(key, getattr(SchedulerParameters, key)) for key in _SCHEDULER_KEYS)
+def _batch_limits(given: Settings, gpu: Gpu) -> tuple[int, int]:
+    """max_num_batched_tokens and max_num_seqs; what is not given is what vLLM's server takes on `gpu` by itself."""
+    usual_tokens, usual_rows = default_batch_limits(gpu)
+    tokens = given.get("max_num_batched_tokens", max(usual_tokens, given.get("max_num_seqs", 0)))
+    rows = given.get("max_num_seqs", min(usual_rows, max(tokens, 1)))
     for key, value in zip(_SCHEDULER_KEYS, (tokens, rows), strict=True):
         if value < 1:
             raise ConfigError(f"must be 1 or more, found {value}", key=option_of(key))

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from servecast.api import Run, simulate
 from servecast.configs.load import load_scenario
 from servecast.hardware.errors import ConfigError
+from servecast.model.weights import effective_quantization
 from servecast.reports.run_text import render_run
 
 
@@ -72,9 +73,11 @@ def _progress(name: str) -> Iterator[Callable[[int, int], None]]:
 def _title(run: Run) -> str:
     scenario, parameters = run.scenario, run.result.parameters
     layout = parameters.layout
+    quantization = effective_quantization(parameters.architecture, layout.dtype)
+    dtype = layout.dtype if quantization is None else quantization.dtype
     gpus = layout.tensor_parallel_size * layout.pipeline_parallel_size * parameters.replicas
     calibration = parameters.engine.kernels_for(parameters.gpu.key).calibration
     return (
-        f"{scenario.name}: {parameters.architecture.key} ({layout.dtype}) on {gpus} x {parameters.gpu.key}, "
+        f"{scenario.name}: {parameters.architecture.key} ({dtype}) on {gpus} x {parameters.gpu.key}, "
         f"{parameters.engine.key} (calibration: {calibration})"
     )
