@@ -58,6 +58,11 @@ class BlockPool:
     def publish(self, request: Request, computed_tokens: int) -> None:
         """The prompt of `request` is computed up to `computed_tokens`."""
 
+    def keep(self, request: Request, computed_tokens: int) -> None:
+        """`request` is preempted with `computed_tokens` tokens computed: what it finds of them later, it need not
+        compute again.
+        """
+
     def release(self, request: Request, blocks: int) -> None:  # noqa: ARG002  # blocks have no owner here
         """`request` gives back the `blocks` blocks that it holds."""
         self.free_blocks += blocks

@@ -311,6 +311,7 @@ class Scheduler:
         else:
             self._prefilling.remove(request)
         self.progress.note_preemption(request)
+        self.pool.keep(request, request.computed_tokens)
         self.pool.release(request, blocks)
         if self.host.store(request, blocks):
             step.swap_out_blocks += blocks

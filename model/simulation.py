@@ -173,6 +173,20 @@ def _replica(
     )
 
 
+def preemption_costs(parameters: SimulationParameters) -> PreemptionCosts:
+    """What losing KV costs either way on the replicas of `parameters`: what preemption `auto` decides by."""
+    link = _link(parameters, plan_replica(parameters))
+    return _preemption_costs(parameters, _forward_pass(parameters), link)
+
+
+def _preemption_costs(parameters: SimulationParameters, forward: ForwardPass, link: LinkParameters) -> PreemptionCosts:
+    budget = parameters.scheduler.max_num_batched_tokens
+    return PreemptionCosts(
+        swap_s=lambda blocks: 2 * link.seconds(blocks),
+        recompute_s=lambda tokens: forward.recompute_seconds(tokens, budget),
+    )
+
+
 def _link(parameters: SimulationParameters, memory: MemoryPlan) -> LinkParameters:
     return LinkParameters(
         # A block of the scheduler holds the tokens' KV in all layers, so one block of each of the engine's groups.
@@ -188,10 +202,7 @@ def _scheduler(
 ) -> Scheduler:
     settings = parameters.scheduler
     pool_class = CachingBlockPool if settings.enable_prefix_caching else BlockPool
-    costs = PreemptionCosts(
-        swap_s=lambda blocks: 2 * link.seconds(blocks),
-        recompute_s=lambda tokens: forward.recompute_seconds(tokens, settings.max_num_batched_tokens),
-    )
+    costs = _preemption_costs(parameters, forward, link)
     host_blocks = int(settings.preemption.swap_space_gib * GIB // link.block_bytes)
     full_step = settings.max_num_batched_tokens
     return Scheduler(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from servecast.configs.build import build_simulation
 from servecast.configs.scenario import Scenario
+from servecast.hardware.errors import ConfigError
 from servecast.model.metrics import summarise
 from servecast.model.simulation import Progress, SimulationResult, run_simulation
 from servecast.version import version
@@ -68,4 +69,9 @@ def simulate(scenario: Scenario, progress: Progress | None = None) -> Run:
 
     Raises ConfigError for settings that make no sense and DoesNotFitError if the model does not fit the GPUs.
     """
-    return Run(scenario, run_simulation(build_simulation(scenario), progress))
+    parameters = build_simulation(scenario)
+    try:
+        return Run(scenario, run_simulation(parameters, progress))
+    except ConfigError as error:
+        # A model without a price, say: the simulator knows no files, the scenario does.
+        raise scenario.origin.locate(error) from None
