@@ -40,7 +40,9 @@ def _tenant_shares(value: object) -> object:
     shares = _shares(value, "tenants: {free: 3, paid: 1}")
     for name in shares:
         if not isinstance(name, str) or not name:
-            hint = YAML_SWITCHES if isinstance(name, bool) else f'Put quotes around it: "{name}"' if name != "" else None
+            hint = (
+                YAML_SWITCHES if isinstance(name, bool) else f'Put quotes around it: "{name}"' if name != "" else None
+            )
             found = describe(name) if name != "" else "an empty text"
             raise invalid(f"a tenant's name must be text, found {found}", hint, str(name))
     return shares

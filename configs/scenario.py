@@ -119,6 +119,20 @@ class Scenario(Section):
         check(not by_slo or "ttft" in limits, "slo", "needs a limit of ttft: scheduler.admission is slo", hint)
         return self
 
+    @model_validator(mode="after")
+    def _deadlines_come_from_the_slo(self) -> Self:
+        limits = {} if self.slo is None else parse_slo(self.slo).request_limits_s
+        known = self.scheduler.policy != "edf" or bool({"ttft", "e2el"} & set(limits))
+        hint = "Give slo: ttft:p99<=500ms, for one"
+        check(known, "slo", "needs a limit of ttft or e2el: deadlines of scheduler.policy edf come from it", hint)
+        return self
+
+    @model_validator(mode="after")
+    def _cohorts_by_tenant_have_some(self) -> Self:
+        known = self.cohorts is None or self.cohorts.by != "tenant" or self.workload.tenants is not None
+        check(known, "cohorts", "by tenant needs workload.tenants", "Such as tenants: {free: 3, paid: 1}")
+        return self
+
     @field_validator("slo")
     @classmethod
     def _readable_slo(cls, text: str | None) -> str | None:

@@ -240,7 +240,10 @@ class Scheduler:
         if self.parameters.reserves_outputs:
             self._reserved_blocks += pool.blocks_for(request.max_kv_tokens)
         if request.swapped:
-            self._swap_in(step, request)
+            blocks = pool.blocks_for(request.computed_tokens)
+            self.host.fetch(blocks)
+            step.swap_in_blocks += blocks
+            request.swapped = False
         elif hits:
             request.computed_tokens = hits * pool.block_size
         tokens = self._next_chunk(request, budget)
@@ -250,12 +253,6 @@ class Scheduler:
         else:
             self._plan_chunk(step, request, tokens)
         return tokens
-
-    def _swap_in(self, step: Step, request: Request) -> None:
-        blocks = self.pool.blocks_for(request.computed_tokens)
-        self.host.fetch(blocks)
-        step.swap_in_blocks += blocks
-        request.swapped = False
 
     def _decode_once(self, step: Step, request: Request) -> None:
         """The first decode of a request that comes back with its KV; from the next step on the batch has it."""
