@@ -26,7 +26,9 @@ class AdmissionParameters:
 
 @dataclass(frozen=True)
 class QueueState:
-    """waiting: requests in the queue. waiting_tokens: prompt tokens that they still need."""
+    """waiting: requests in the queue. waiting_tokens: prompt tokens to be computed before those of a newcomer, in the
+    queue or in steps that have not ended.
+    """
 
     waiting: int
     waiting_tokens: int

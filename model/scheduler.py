@@ -59,14 +59,13 @@ class Scheduler:
         self._stuck: set[int] = set()
         self._reserved_blocks = 0
         self.limits = Limits.of(parameters, pool, max_model_len)
-        self._token_budget = parameters.max_num_batched_tokens
-        self._max_num_seqs = parameters.max_num_seqs
-        self._chunk_limit = parameters.chunk_limit
-        self._chunked = parameters.chunked
+        self._token_budget, self._max_num_seqs = parameters.max_num_batched_tokens, parameters.max_num_seqs
+        self._chunked, self._chunk_limit = parameters.chunked, parameters.chunk_limit
         self._watermark_blocks = int(parameters.watermark * pool.num_blocks)
         self._victim = VICTIMS[parameters.preemption.victim]
         self._opening = False
         self._unfinished_steps = 0
+        self._planned_tokens = 0
         self._finishing = 0
         self._interrupted: list[Request] = []
 
@@ -80,7 +79,8 @@ class Scheduler:
                 return reason
             self._stuck.add(request.id)
         elif self.rule is not None:
-            reason = self.rule.refuses(request, QueueState(len(self.waiting), self.waiting_tokens))
+            under_way = self._planned_tokens + sum(other.uncomputed_tokens for other in self._prefilling)
+            reason = self.rule.refuses(request, QueueState(len(self.waiting), self.waiting_tokens + under_way))
             if reason is not None:
                 return reason
         self.waiting.push(request)
@@ -108,6 +108,7 @@ class Scheduler:
 
     def _planned(self, step: Step) -> Step:
         self._unfinished_steps += 1
+        self._planned_tokens += step.prefill_tokens
         self._finishing += len(step.finishing)
         return step
 
@@ -327,6 +328,7 @@ class Scheduler:
     def complete(self, step: Step, now_s: float) -> Sequence[Request]:
         """`step` ended at `now_s`: tokens go out, finished requests leave. Returns the finished."""
         self._unfinished_steps -= 1
+        self._planned_tokens -= step.prefill_tokens
         for request in step.emitting:
             if request.first_token_s is None:
                 request.first_token_s = now_s

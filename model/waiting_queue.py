@@ -14,7 +14,7 @@ from servecast.model.slo import Slo
 
 # Longest-prefix order looks at so many of the requests that have waited longest: a scan of thousands in every step
 # would cost more than it brings.
-_SCANNED = 64
+_SCANNED = 32
 
 
 class WaitingQueue(Protocol):
@@ -120,13 +120,17 @@ class LongestPrefixQueue(FcfsQueue):
     def __init__(self, cached: Callable[[Request], int]) -> None:
         super().__init__()
         self._cached = cached
+        self._head: Request | None = None
 
     def peek(self) -> Request:
-        return max(islice(self, _SCANNED), key=self._cached)
+        self._head = max(islice(self, _SCANNED), key=self._cached)
+        return self._head
 
     def take(self) -> Request:
-        request = self.peek()
+        """What `peek` gave last: nobody looks without taking or leaving it in between."""
+        request = self.peek() if self._head is None else self._head
         self.remove(request)
+        self._head = None
         return request
 
 
