@@ -57,7 +57,7 @@ class Scheduler:
         self.prefix_hit_tokens = 0
         self._prefilling: list[Request] = []
         self._stuck: set[int] = set()
-        self._reserved_blocks = 0
+        self._reserves_outputs, self._reserved_blocks = parameters.reserves_outputs, 0
         self.limits = Limits.of(parameters, pool, max_model_len)
         self._token_budget, self._max_num_seqs = parameters.max_num_batched_tokens, parameters.max_num_seqs
         self._chunked, self._chunk_limit = parameters.chunked, parameters.chunk_limit
@@ -223,7 +223,7 @@ class Scheduler:
 
     def _has_blocks(self, request: Request, hits: int, tokens: int) -> bool:
         pool, parameters = self.pool, self.parameters
-        if parameters.reserves_outputs:
+        if self._reserves_outputs:
             return self._reserved_blocks + pool.blocks_for(request.max_kv_tokens) <= pool.num_blocks
         held = request.known_tokens if parameters.scheduler_reserve_full_isl else tokens
         needed = pool.blocks_for(held) - hits + (pool.free_hits(request, hits) if hits else 0)
@@ -238,7 +238,7 @@ class Scheduler:
             request.scheduled_s = now_s
             self.prefix_tokens += request.prompt_tokens
             self.prefix_hit_tokens += hits * pool.block_size
-        if self.parameters.reserves_outputs:
+        if self._reserves_outputs:
             self._reserved_blocks += pool.blocks_for(request.max_kv_tokens)
         if request.swapped:
             blocks = pool.blocks_for(request.computed_tokens)
@@ -350,7 +350,7 @@ class Scheduler:
         for request in finished:
             del self.running[request.id]
             self.pool.release(request, self.pool.blocks_for(request.computed_tokens))
-            if self.parameters.reserves_outputs:
+            if self._reserves_outputs:
                 self._reserved_blocks -= self.pool.blocks_for(request.max_kv_tokens)
         return finished
 

@@ -15,6 +15,7 @@ class ThrashDetector:
     """
 
     def __init__(self) -> None:
+        self.ratio = 0.0
         self.thrashing = False
         self.events: list[tuple[float, float]] = []
         # (steps, new tokens a step, recomputed tokens a step), oldest first.
@@ -22,10 +23,6 @@ class ThrashDetector:
         self._steps = 0
         self._new = 0
         self._recomputed = 0
-
-    @property
-    def ratio(self) -> float:
-        return self._recomputed / self._new if self._new else float(self._recomputed > 0)
 
     def add(self, now_s: float, steps: int, new_tokens: int, recomputed_tokens: int) -> None:
         """`steps` equal steps ended at `now_s`, each with so many new and recomputed tokens."""
@@ -35,6 +32,7 @@ class ThrashDetector:
         self._recomputed += steps * recomputed_tokens
         while self._steps > WINDOW_STEPS:
             self._forget(self._steps - WINDOW_STEPS)
+        self.ratio = self._recomputed / self._new if self._new else float(self._recomputed > 0)
         limit = THRASH_RATIO / 2 if self.thrashing else THRASH_RATIO
         if (self.ratio > limit) != self.thrashing:
             self.thrashing = not self.thrashing
