@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from servecast.model.replica import Coast
+from servecast.model.coast import Coast
 
 
 def test_ends_follow_the_series() -> None:
