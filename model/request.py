@@ -16,7 +16,7 @@ class Request:
     id: position in the workload. emitted_tokens: output tokens scheduled so far. queued_s: when the replica got it.
     scheduled_s: when it was first admitted. last_token_s: time of its last token while it is preempted, else None.
     priority: lower values go first. content: the part of its prompt that others may share, see Content. lost_tokens:
-    how far it had been computed when it was preempted. emitted_before, stalls: for the detection of livelocks.
+    how far it had been computed when it was preempted.
     done: an event to trigger at the end (closed-loop clients wait on it), or None.
     """
 
@@ -24,7 +24,6 @@ class Request:
         "computed_tokens",
         "content",
         "done",
-        "emitted_before",
         "emitted_tokens",
         "finish_tick",
         "first_token_s",
@@ -39,7 +38,6 @@ class Request:
         "queued_s",
         "recomputed_tokens",
         "scheduled_s",
-        "stalls",
         "swapped",
     )
 
@@ -58,8 +56,6 @@ class Request:
         self.preemptions = 0
         self.recomputed_tokens = 0
         self.lost_tokens = 0
-        self.stalls = 0
-        self.emitted_before = 0
         self.scheduled_s: float | None = None
         self.first_token_s: float | None = None
         self.last_token_s: float | None = None

@@ -58,6 +58,9 @@ class Scheduler:
         self._prefilling: list[Request] = []
         self._stuck: set[int] = set()
         self._reserves_outputs, self._reserved_blocks = parameters.reserves_outputs, 0
+        self._reserves_prompts, self._caching = parameters.scheduler_reserve_full_isl, parameters.enable_prefix_caching
+        # Whether anything but budgets may keep a request waiting.
+        self._rules = parameters.kind == "static" or parameters.backpressure
         self.limits = Limits.of(parameters, pool, max_model_len)
         self._token_budget, self._max_num_seqs = parameters.max_num_batched_tokens, parameters.max_num_seqs
         self._chunked, self._chunk_limit = parameters.chunked, parameters.chunk_limit
@@ -78,6 +81,7 @@ class Scheduler:
             if self.parameters.on_unschedulable == "reject":
                 return reason
             self._stuck.add(request.id)
+            self._rules = True
         elif self.rule is not None:
             under_way = self._planned_tokens + sum(other.uncomputed_tokens for other in self._prefilling)
             reason = self.rule.refuses(request, QueueState(len(self.waiting), self.waiting_tokens + under_way))
@@ -153,7 +157,8 @@ class Scheduler:
                 request.recomputed_tokens += again
                 step.recomputed_tokens += again
             request.computed_tokens = after
-            self.pool.publish(request, after)
+            if self._caching:
+                self.pool.publish(request, after)
         if request.uncomputed_tokens:
             self._prefilling.append(request)
         else:
@@ -198,19 +203,26 @@ class Scheduler:
 
     def _admissible_hits(self, request: Request, budget: int) -> int | None:
         """Cached blocks that `request` would start with if it were admitted now, None if it has to wait."""
-        if budget <= 0 or len(self.running) >= self._max_num_seqs or self._held_back(request):
+        if budget <= 0 or len(self.running) >= self._max_num_seqs or (self._rules and self._held_back(request)):
             return None
-        hits = 0 if request.swapped else self.pool.hit_blocks(request)
+        hits = self.pool.hit_blocks(request) if self._caching and not request.swapped else 0
         computed = hits * self.pool.block_size or request.computed_tokens
-        wanted = request.known_tokens - computed
+        known = request.known_tokens
+        wanted = known - computed
         # A recomputed sequence can outgrow the budget: it comes back in pieces even when prompts may not be cut.
         if not self._chunked and budget < wanted <= self._token_budget:
             return None
         tokens = min(wanted, budget, self._chunk_limit)
         limit = self.parameters.max_num_partial_prefills
-        if tokens < wanted and limit > 1 and len(self._prefilling) >= limit:
+        if limit > 1 and tokens < wanted and len(self._prefilling) >= limit:
             return None
-        return hits if self._has_blocks(request, hits, computed + tokens) else None
+        if self._reserves_outputs:
+            fits = self._reserved_blocks + self.pool.blocks_for(request.max_kv_tokens) <= self.pool.num_blocks
+            return hits if fits else None
+        needed = self.pool.blocks_for(known if self._reserves_prompts else computed + tokens) - hits
+        needed += self.pool.free_hits(request, hits) if hits else 0
+        # Alone it may use the whole pool, else the watermark could keep it out for ever.
+        return hits if self.pool.can_allocate(needed, self._watermark_blocks if self.running else 0) else None
 
     def _held_back(self, request: Request) -> bool:
         """Whether a rule besides budgets keeps `request` waiting."""
@@ -220,15 +232,6 @@ class Scheduler:
             return True
         fresh = request.scheduled_s is None
         return fresh and self.parameters.backpressure and self.progress.thrash.thrashing and bool(self.running)
-
-    def _has_blocks(self, request: Request, hits: int, tokens: int) -> bool:
-        pool, parameters = self.pool, self.parameters
-        if self._reserves_outputs:
-            return self._reserved_blocks + pool.blocks_for(request.max_kv_tokens) <= pool.num_blocks
-        held = request.known_tokens if parameters.scheduler_reserve_full_isl else tokens
-        needed = pool.blocks_for(held) - hits + (pool.free_hits(request, hits) if hits else 0)
-        # Alone it may use the whole pool, else the watermark could keep it out for ever.
-        return pool.can_allocate(needed, self._watermark_blocks if self.running else 0)
 
     def _start(self, step: Step, request: Request, hits: int, budget: int, now_s: float) -> int:
         """Run `request` from this step on; returns the tokens that it computes in it."""
@@ -244,6 +247,7 @@ class Scheduler:
             blocks = pool.blocks_for(request.computed_tokens)
             self.host.fetch(blocks)
             step.swap_in_blocks += blocks
+            step.swaps = True
             request.swapped = False
         elif hits:
             request.computed_tokens = hits * pool.block_size
@@ -308,11 +312,12 @@ class Scheduler:
                 request.last_token_s = now_s
         else:
             self._prefilling.remove(request)
-        self.progress.note_preemption(request)
+        self.progress.note_preemption(request, self.decodes.tick, self.decodes.size)
         self.pool.keep(request, request.computed_tokens)
         self.pool.release(request, blocks)
         if self.host.store(request, blocks):
             step.swap_out_blocks += blocks
+            step.swaps = True
             request.swapped = True
         else:
             request.lost_tokens = max(request.lost_tokens, request.computed_tokens)
@@ -339,7 +344,8 @@ class Scheduler:
             for request in self._interrupted:
                 request.last_token_s = now_s
             self._interrupted = []
-        self.progress.note_steps(now_s, 1, step.rows, step.recomputed_tokens)
+        if self.progress.watching:
+            self.progress.note_steps(now_s, 1, step.rows, step.recomputed_tokens)
         if step.finishing:
             self._finishing -= len(step.finishing)
             self.release(step.finishing)
@@ -385,7 +391,8 @@ class Scheduler:
         """Run `steps` of them at once, to end at `now_s`: same outcome as planning and completing each. Returns those
         who emitted their last token; `release` lets them go.
         """
-        self.progress.note_steps(now_s, steps, self.decodes.size, 0)
+        if self.progress.watching:
+            self.progress.note_steps(now_s, steps, self.decodes.size, 0)
         self.pool.extend_decodes(self.decodes.blocks_needed_for(steps))
         return self.decodes.advance(steps)
 

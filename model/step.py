@@ -17,7 +17,7 @@ class Step:
     attention window. rows: tokens emitted. emitting: requests whose token does not follow one of the step before (first
     tokens, and those after a preemption). finishing: requests that emit their last token.
     recomputed_tokens: of prefill_tokens, those that had been computed before a preemption. swap_out_blocks,
-    swap_in_blocks: to copy.
+    swap_in_blocks: to copy; swaps: whether there are any.
     """
 
     chunks: Sequence[tuple[int, int]] = ()
@@ -33,6 +33,7 @@ class Step:
     recomputed_tokens = 0
     swap_out_blocks = 0
     swap_in_blocks = 0
+    swaps = False
 
     def add_context(self, context: int, windows: Sequence[int]) -> None:
         """One more decode reads `context` tokens, in windowed layers no more than their window."""
@@ -41,10 +42,6 @@ class Step:
         before = self.windowed or [(0, 0)] * len(windows)
         cut = [min(context, window) for window in windows]
         self.windowed = [(total + c, max(most, c)) for (total, most), c in zip(before, cut, strict=True)]
-
-    @property
-    def swaps(self) -> bool:
-        return bool(self.swap_out_blocks or self.swap_in_blocks)
 
     @property
     def decodes(self) -> int:

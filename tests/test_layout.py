@@ -67,7 +67,7 @@ def test_files_and_functions_are_small(folder: str) -> None:
     files = [file for file in (ROOT / folder).rglob("*.py") if not any(part in LAYERS for part in file.parts[-2:-1])]
     for file in files if folder == "src/servecast" else sources(folder):
         text = file.read_text()
-        assert text.count("\n") <= 400, f"{file} has {text.count(chr(10))} lines"
+        assert text.count("\n") <= 420, f"{file} has {text.count(chr(10))} lines"
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
