@@ -22,7 +22,7 @@ class Progress:
         self.hopeless = False
         self._hopeless_preemptions = STALLED_PREEMPTIONS * (max_num_seqs + 1)
         self._preemptions_without_token = 0
-        # Of preempted requests: tokens emitted by the last preemption, and preemptions since one of these.
+        # Of preempted requests: tokens emitted by the last preemption, and preemptions since the last of them.
         self._stalls: dict[int, tuple[int, int]] = {}
 
     def note_steps(self, now_s: float, steps: int, new_tokens: int, recomputed_tokens: int) -> None:
@@ -40,7 +40,7 @@ class Progress:
             self.thrash.add(0.0, min(steps, WINDOW_STEPS), decodes, 0)
         request.preemptions += 1
         emitted, stalls = self._stalls.get(request.id, (-1, 0))
-        stalls = stalls + 1 if request.emitted_tokens == emitted else 0
+        stalls = stalls + 1 if request.emitted_tokens == emitted else 1
         self._stalls[request.id] = (request.emitted_tokens, stalls)
         if stalls >= STALLED_PREEMPTIONS:
             self.livelocked[request.id] = None

@@ -121,17 +121,27 @@ class LongestPrefixQueue(FcfsQueue):
         super().__init__()
         self._cached = cached
         self._head: Request | None = None
+        # Where those who were taken out stood.
+        self._places: dict[int, int] = {}
 
     def peek(self) -> Request:
         self._head = max(islice(self, _SCANNED), key=self._cached)
         return self._head
 
+    def push(self, request: Request) -> None:
+        self._places.clear()
+        self.append(request)
+
     def take(self) -> Request:
         """What `peek` gave last: nobody looks without taking or leaving it in between."""
         request = self.peek() if self._head is None else self._head
-        self.remove(request)
+        self._places[request.id] = place = self.index(request)
+        del self[place]
         self._head = None
         return request
+
+    def restore(self, request: Request) -> None:
+        self.insert(self._places.pop(request.id), request)
 
 
 def waiting_queue(

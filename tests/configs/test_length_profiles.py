@@ -45,9 +45,7 @@ def test_draws_from_a_profile_have_the_statistics_of_its_trace(name: str, shared
     prompt, output = profile.lengths.draw(100_000, np.random.default_rng(0), np.random.default_rng(1))
     for drawn, real in ((prompt, trace.prompt_tokens), (output, trace.output_tokens)):
         assert drawn.mean() == pytest.approx(real.mean(), rel=0.02)
-        assert np.percentile(drawn, [50, 90, 99]) == pytest.approx(
-            np.percentile(real, [50, 90, 99]), rel=0.03
-        )
+        assert np.percentile(drawn, [50, 90, 99]) == pytest.approx(np.percentile(real, [50, 90, 99]), rel=0.03)
         assert real.min() <= drawn.min() <= drawn.max() <= real.max()
     expected = rank_correlation(trace.prompt_tokens, trace.output_tokens)
     assert rank_correlation(prompt, output) == pytest.approx(expected, abs=0.03)
@@ -68,9 +66,7 @@ def test_a_profile_of_ones_own_is_a_yaml_file(tmp_path: Path) -> None:
 
 
 def test_an_unknown_profile_is_answered_with_a_near_miss() -> None:
-    with pytest.raises(
-        ConfigError, match=r"unknown workload profile 'azure-conv'. Did you mean 'azure-conv-2023'"
-    ):
+    with pytest.raises(ConfigError, match=r"unknown workload profile 'azure-conv'. Did you mean 'azure-conv-2023'"):
         load_length_profile("azure-conv")
 
 

@@ -32,6 +32,14 @@ PLACES = [
     "scheduler.swap_space",
     "scheduler.kind",
     "scheduler.admission",
+    "scheduler.policy",
+    "scheduler.max_num_partial_prefills",
+    "workload.prompts",
+    "workload.priorities",
+    "workload.tenants",
+    "cohorts",
+    "cohorts.by",
+    "cohorts.edges",
     "workload.arrivals",
     "workload.arrivals.process",
     "workload.arrivals.request_rate",
@@ -53,6 +61,10 @@ WORDS = [
     "uniform",
     "low",
     "prompt",
+    "max_queue",
+    "distinct",
+    "by",
+    "tenant",
 ]
 
 

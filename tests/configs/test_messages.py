@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from servecast.configs.build import build_simulation
 from servecast.configs.load import load_scenario
 from servecast.hardware.errors import ConfigError
 
@@ -75,8 +76,10 @@ Refused = Callable[[str, str], str]
         (
             "max_num_seqs: 64",
             "admission: off",
-            "must be none, found false. YAML reads on, off, yes and no as",
+            "must be none, slo or {max_queue: N}, found false. YAML reads on, off, yes and no as",
         ),
+        ("max_num_seqs: 64", "kind: orka", "found the text 'orka'. Did you mean 'orca'?"),
+        ("max_num_seqs: 64", "preemption: swop", "found the text 'swop'. Did you mean 'swap'?"),
         ("gpu: h100-sxm", "gpu: 100", "chat.yaml:2: gpu: must be text, found 100. Put quotes around it"),
         ("gpu: h100-sxm", "gpu: ''", "gpu: must not be empty"),
         ("gpu: h100-sxm", "gpu: a\nslo: tfft:500", "chat.yaml:3: slo: SLO 'tfft:500': unknown metric 'tfft'"),
@@ -201,19 +204,109 @@ def test_lengths_have_one_source(refused: Refused, lengths: str, told: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("setting", "told"),
+    ("admission", "told"),
     [
-        ("kind: orca", "scheduler.kind: orca is not supported yet. Supported: vllm"),
-        ("policy: edf", "scheduler.policy: edf is not supported yet. Supported: fcfs"),
-        ("preemption: auto", "auto is not supported yet. Supported: recompute, swap"),
-        ("admission: {max_queue: 100}", "max_queue is not supported yet. Supported: none"),
-        ("enable_prefix_caching: true", "prefix caching is not supported yet, found true. Supported: false"),
-        ("long_prefill_token_threshold: 512", "is not supported yet, found 512. Supported: 0"),
-        ("max_num_partial_prefills: 2", "is not supported yet, found 2. Supported: 1"),
+        ("SLO", "chat.yaml:6: scheduler.admission: must be none, slo or {max_queue: N}, found the text 'SLO'. Did"),
+        ("max_queue", "found the text 'max_queue'. Write admission: {max_queue: 100}"),
+        ("{max_queu: 5}", "found a mapping of max_queu. Write admission: {max_queue: 100}"),
+        ("{max_queue: -1}", "scheduler.admission.max_queue: must be a whole number, 0 or more, found -1"),
+        ("{max_queue: true}", "scheduler.admission.max_queue: must be a whole number, 0 or more, found true"),
+        ("slo", "slo: needs a limit of ttft: scheduler.admission is slo. Give slo: ttft:p99<=500ms"),
     ],
 )
-def test_planned_features_are_refused_plainly(refused: Refused, setting: str, told: str) -> None:
-    assert told in refused("max_num_seqs: 64", setting)
+def test_wrong_admission(refused: Refused, admission: str, told: str) -> None:
+    assert told in refused("max_num_seqs: 64", f"admission: {admission}")
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (
+            "fcsf",
+            "must be one of fcfs, shortest_prompt, priority, aging, edf, longest_prefix, found the text 'fcsf'. Did",
+        ),
+        ("shortest", "Did you mean 'shortest_prompt'?"),
+        ("on", "found true. YAML reads on, off, yes and no as true and false"),
+        ("'mine:'", "an import path must be written package.module:Class, found the text 'mine:'"),
+        ("{fcfs: 1}", "found a mapping"),
+        ("a:b:c", "an import path must be written package.module:Class, found the text 'a:b:c'"),
+        ("edf", "slo: needs a limit of ttft or e2el: deadlines of scheduler.policy edf come from it"),
+    ],
+)
+def test_wrong_policies(refused: Refused, policy: str, told: str) -> None:
+    assert told in refused("max_num_seqs: 64", f"policy: {policy}")
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("nowhere.policies:Mine", "cannot load 'nowhere.policies:Mine': No module named 'nowhere'"),
+        ("collections:Mine", "cannot load 'collections:Mine': module 'collections' has no attribute 'Mine'"),
+        ("collections:namedtuple", "cannot load 'collections:namedtuple': namedtuple() missing 2 required"),
+        ("collections:OrderedDict", "'collections:OrderedDict' has no method key(request)"),
+    ],
+)
+def test_a_policy_that_cannot_be_loaded_is_named_with_its_line(scenario_file: Path, path: str, told: str) -> None:
+    scenario_file.write_text(scenario_file.read_text().replace("max_num_seqs: 64", f"policy: {path}"))
+
+    with pytest.raises(ConfigError) as caught:
+        build_simulation(load_scenario(scenario_file))
+
+    assert (caught.value.file, caught.value.line, caught.value.key) == (scenario_file, 6, "scheduler.policy")
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("max_num_partial_prefills: 9000", "must not be above max_num_batched_tokens (8192), found 9000"),
+        ("max_long_partial_prefills: 2", "must not be above max_num_partial_prefills (1), found 2"),
+        ("long_prefill_token_threshold: -1", "must be 0 or more, found -1"),
+        ("swap_copy_us: 2us", "must be a number, found the text '2us'. Write the number alone, without 'us'"),
+        ("aging_tokens_per_s: -1", "must be 0 or more, found -1"),
+    ],
+)
+def test_wrong_limits_of_the_scheduler(refused: Refused, settings: str, told: str) -> None:
+    assert told in refused("max_num_seqs: 64", settings)
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("priorities: {high: 1}", "workload.priorities.high: a priority must be a whole number, found the text 'high'"),
+        ("priorities: {yes: 1}", "a priority must be a whole number, found true"),
+        ("priorities: {0: 0}", "workload.priorities.0: must be above 0, found 0"),
+        ("priorities: 3", "workload.priorities: must be a mapping with shares of the requests, found 3. Such as"),
+        ("priorities: {}", "must be a mapping with shares of the requests, found an empty one"),
+        ("tenants: {7: 1}", 'a tenant\'s name must be text, found 7. Put quotes around it: "7"'),
+        ("tenants: {off: 1}", "found false. YAML reads on, off, yes and no"),
+        ("tenants: [free, paid]", "workload.tenants: must be a mapping with shares of the requests, found a list"),
+        ("prompts: 100", "workload.prompts: must be a section with keys, found 100"),
+        ("prompts: {distinct: 0}", "workload.prompts.distinct: must be 1 or more, found 0"),
+        ("prompts: {shared_prefix: 9}", "unknown key. Did you mean 'shared_prefix_tokens'?"),
+    ],
+)
+def test_wrong_identities(refused: Refused, setting: str, told: str) -> None:
+    assert told in refused("num_requests: 200", setting)
+
+
+@pytest.mark.parametrize(
+    ("cohorts", "told"),
+    [
+        ("{}", "cohorts.by: is missing"),
+        ("{by: prompt}", "found the text 'prompt'. Did you mean 'prompt_tokens'?"),
+        ("{by: prompt_tokens}", "cohorts.edges: is missing: prompt_tokens needs the upper edges of its classes"),
+        (
+            "{by: priority, edges: [3]}",
+            "cohorts.edges: belongs to by: prompt_tokens or output_tokens, found by: priority",
+        ),
+        ("{by: prompt_tokens, edges: [9, 3]}", "cohorts.edges: must increase, found [9, 3]"),
+        ("{by: prompt_tokens, edges: [0]}", "cohorts.edges.0: must be 1 or more, found 0"),
+        ("{by: tenant}", "chat.yaml:3: cohorts: by tenant needs workload.tenants"),
+    ],
+)
+def test_wrong_cohorts(refused: Refused, cohorts: str, told: str) -> None:
+    assert told in refused("gpu: h100-sxm", f"gpu: h100-sxm\ncohorts: {cohorts}")
 
 
 def test_pipeline_parallelism_is_refused_plainly(refused: Refused) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,14 @@ import pydantic
 import pytest
 import yaml
 
+from servecast.configs.build import build_simulation
 from servecast.configs.length_profiles import profile_names
 from servecast.configs.load import load_scenario, scenario_from
 from servecast.configs.scenario import Scenario, scenario_json_schema
 from servecast.configs.traces import read_trace
+from servecast.model.admission import AdmissionParameters
 from servecast.model.precision import KV_BYTES, WEIGHT_BITS
+from servecast.model.request import Request
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "configs").glob("*.yaml"))
@@ -189,6 +194,82 @@ def test_the_slo_is_kept_in_its_usual_spelling() -> None:
     assert scenario.slo_limits.request_limits_s == {"ttft": 0.5, "tpot": 0.05}
 
 
+@pytest.mark.parametrize(
+    "scheduler",
+    [
+        {"kind": "textbook"},
+        {"kind": "orca"},
+        {"kind": "static"},
+        {"policy": "shortest_prompt"},
+        {"policy": "aging", "aging_tokens_per_s": 50},
+        {"policy": "package.module:Class"},
+        {"preemption": "auto", "preemption_victim": "most_blocks", "preemption_reinsert": "back"},
+        {"preemption": "swap", "swap_copy_us": 1.5, "swap_overlap": True},
+        {"admission": {"max_queue": 0}},
+        {"enable_prefix_caching": True, "policy": "longest_prefix"},
+        {"backpressure": True, "scheduler_reserve_full_isl": False},
+        {"long_prefill_token_threshold": 512, "max_num_partial_prefills": 4, "max_long_partial_prefills": 2},
+    ],
+)
+def test_scheduler_settings(scheduler: dict[str, Any]) -> None:
+    effective = scenario_from(a_scenario(scheduler=scheduler)).effective()["scheduler"]
+
+    assert effective == {**effective, **scheduler}
+
+
+def test_what_sets_requests_apart() -> None:
+    workload = {
+        **a_scenario()["workload"],
+        "prompts": {"distinct": 100, "shared_prefix_tokens": 64},
+        "priorities": {-1: 1, 10: 3},
+        "tenants": {"free": 3, "paid": 1},
+    }
+    scenario = scenario_from(a_scenario(workload=workload, cohorts={"by": "tenant"}))
+
+    identity = build_simulation(scenario).workload.identity
+
+    assert (identity.distinct_prompts, identity.shared_prefix_tokens) == (100, 64)
+    assert identity.priorities == {-1: 1, 10: 3}
+    assert identity.tenants == {"free": 3, "paid": 1}
+    assert scenario_from(scenario.effective()).effective() == scenario.effective()
+
+
+def test_the_scheduler_gets_what_the_scenario_says() -> None:
+    admission = {"max_queue": 7}
+    settings = {"kind": "orca", "policy": "aging", "aging_tokens_per_s": 5, "swap_copy_us": 3, "admission": admission}
+
+    scheduler = build_simulation(scenario_from(a_scenario(scheduler=settings))).scheduler
+
+    assert scheduler.kind == "orca"
+    assert (scheduler.policy.name, scheduler.policy.aging_tokens_per_s) == ("aging", 5)
+    assert scheduler.preemption.swap_copy_s == pytest.approx(3e-6)
+    assert scheduler.admission == AdmissionParameters("max_queue", 7)
+
+
+def test_admission_by_slo_takes_the_limit_of_ttft() -> None:
+    by_slo = a_scenario(scheduler={"admission": "slo"}, slo="ttft:p99<=400ms tpot:50")
+
+    assert build_simulation(scenario_from(by_slo)).scheduler.admission == AdmissionParameters("slo", ttft_s=0.4)
+
+
+class LongestOutput:
+    """A policy of the user's own."""
+
+    def key(self, request: Request) -> tuple[int, int]:
+        return -request.output_tokens, request.id
+
+
+def test_a_policy_of_the_users_own_is_loaded_by_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "my_policies", types.ModuleType("my_policies"))
+    monkeypatch.setattr("my_policies.LongestOutput", LongestOutput, raising=False)
+
+    own = a_scenario(scheduler={"policy": "my_policies:LongestOutput"})
+
+    key = build_simulation(scenario_from(own)).scheduler.policy.key
+    assert key is not None
+    assert key(Request(4, 10, 30)) == (-30, 4)
+
+
 def test_number_formats_are_those_that_the_cost_model_knows() -> None:
     schema = scenario_json_schema()["$defs"]["ReplicaSection"]["properties"]
 
@@ -266,6 +347,18 @@ def test_the_json_schema_describes_every_key() -> None:
             assert "description" in value or "const" in value, f"{section['title']}.{key} has no description"
     assert schema["required"] == ["model", "gpu", "workload"]
     assert schema["properties"]["replica"]["default"] == {}
+
+
+def test_the_json_schema_describes_names_and_mappings() -> None:
+    sections = scenario_json_schema()["$defs"]
+    scheduler, workload = sections["SchedulerSection"]["properties"], sections["WorkloadSection"]["properties"]
+
+    names, own = scheduler["policy"]["anyOf"]
+    assert "longest_prefix" in names["enum"]
+    assert re.search(own["pattern"], "my.package:Policy")
+    assert scheduler["admission"]["anyOf"][0] == {"enum": ["none", "slo"]}
+    assert scheduler["admission"]["anyOf"][1]["properties"]["max_queue"]["minimum"] == 0
+    assert workload["priorities"]["propertyNames"] == {"pattern": "^-?[0-9]+$"}
 
 
 def test_the_documentation_has_every_key_with_its_default() -> None:

@@ -162,9 +162,7 @@ def test_epoch_milliseconds_are_known_by_their_size() -> None:
 def test_times_in_the_wrong_unit_are_hinted_at_and_can_be_corrected(tmp_path: Path) -> None:
     file = written(tmp_path, PLAIN_HEADER + "".join(f"{i}000,500,100\n" for i in range(20)))
     (note,) = read_trace(file).notes
-    assert note == (
-        "the times imply 0.001 requests/s (one every 1000 s): if they are ms and not s, say time_unit: ms"
-    )
+    assert note == ("the times imply 0.001 requests/s (one every 1000 s): if they are ms and not s, say time_unit: ms")
     assert read_trace(file, time_unit="ms").request_rate == pytest.approx(1.0)
     assert read_trace(file, time_unit="ms").notes == ()
     (note,) = read_trace(file, time_unit="ns").notes

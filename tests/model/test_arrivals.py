@@ -87,9 +87,7 @@ def test_a_trace_is_replayed_and_can_be_sped_up() -> None:
 
 
 def test_a_schedule_of_one_rate_is_poisson() -> None:
-    assert ScheduleArrivals((0.0,), (5.0,)).times(50, rng()) == pytest.approx(
-        PoissonArrivals(5.0).times(50, rng())
-    )
+    assert ScheduleArrivals((0.0,), (5.0,)).times(50, rng()) == pytest.approx(PoissonArrivals(5.0).times(50, rng()))
 
 
 def test_a_step_schedule_has_each_rate_in_its_time_and_keeps_the_last() -> None:

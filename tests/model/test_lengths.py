@@ -116,9 +116,7 @@ def test_rank_correlation_shares_ranks_among_equal_values() -> None:
     u=st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=20),
     lengths=st.one_of(
         st.builds(FixedLength, st.integers(1, 10_000)),
-        st.builds(
-            lambda low, span: UniformLength(low, low + span), st.integers(1, 9999), st.integers(0, 9999)
-        ),
+        st.builds(lambda low, span: UniformLength(low, low + span), st.integers(1, 9999), st.integers(0, 9999)),
         st.builds(LognormalLength, st.floats(0.1, 1e5), st.floats(0, 100)),
     ),
 )
