@@ -2,8 +2,8 @@
 
     python benchmarks/queue.py
 
-A replica of 64 places serves requests of 100 output tokens; as many wait as stated, and each that finishes is followed by a
-new one. Medians of five.
+A replica of 64 places serves requests of 100 output tokens; as many wait as stated, and each that finishes is
+followed by a new one. Medians of five.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     python benchmarks/accuracy/open_loop.py DATA/e2e/serving_open_and_offline.csv [--rows] [--limit N]
 
-The measured rows are from inference-sim's public repositories (sources blis_training and blis_sim2real). As stated there:
-100 distinct prompts are cycled, so that from request 101 on nearly the whole prompt is a hit in the prefix cache;
-max_model_len 4096. Lengths are given as means and simulated as fixed. Nothing was fitted to these rows here; the engine
-profile's host time of a step (0.5 ms) and server time (6 ms) come from a feasibility check against the same runs, so they
-are no independent test of the mean TTFT.
+The measured rows are from inference-sim's public repositories (sources blis_training and blis_sim2real). As stated
+there: 100 distinct prompts are cycled, so that from request 101 on nearly the whole prompt is a hit in the prefix
+cache; max_model_len 4096. Lengths are given as means and simulated as fixed. Nothing was fitted to these rows here;
+the engine profile's host time of a step (0.5 ms) and server time (6 ms) come from a feasibility check against the
+same runs, so they are no independent test of the mean TTFT.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ def main() -> None:
     table = rows[["model", "tp", "request_rate", "input_len", "output_len"]].copy()
     summaries = [simulate(scenario(row)).summary for _, row in rows.iterrows()]
     for column, key in METRICS.items():
-        table[column.removesuffix("_ms")] = [(s[key] / m - 1) * 100 for s, m in zip(summaries, rows[column], strict=True)]
+        table[column.removesuffix("_ms")] = [
+            (s[key] / m - 1) * 100 for s, m in zip(summaries, rows[column], strict=True)
+        ]
     if arguments.rows:
         print(table.round(1).to_string(index=False))
     print(f"{len(table)} rows; errors in percent of the measured value")
