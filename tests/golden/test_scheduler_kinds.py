@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -90,9 +92,9 @@ def test_a_limit_of_partial_prefills_shares_the_budget() -> None:
 def test_short_prompts_pass_long_ones_over_their_limit() -> None:
     """One long prompt (over 4 tokens) at a time: while the first runs, the second is passed by the one of 4."""
     workload = trace([(0.0, 8, 1), (0.0, 8, 1), (0.0, 4, 1)])
-    limits = {"long_prefill_token_threshold": 4, "max_num_partial_prefills": 2}
+    limits: dict[str, Any] = {"long_prefill_token_threshold": 4, "max_num_partial_prefills": 2}
     result = run(workload, max_num_batched_tokens=8, max_num_seqs=8, **limits)
-    assert finishes(result) == [2, 4, 1] or finishes(result) == [2, 3, 1]
+    assert finishes(result) == [2, 3, 1]
 
 
 # Prefix caching
@@ -138,5 +140,5 @@ def test_a_preempted_request_finds_its_own_full_blocks(coast: bool) -> None:
 def test_longest_prefix_first_takes_who_can_reuse_most(policy: str, finish_s: list[float]) -> None:
     """One place; request 2 repeats the prompt of 0, request 1 came before it with another one."""
     workload = trace([(0.0, 17, 2), (0.5, 17, 2), (0.5, 17, 2)], distinct_prompts=2)
-    settings = {"max_num_seqs": 1, "enable_prefix_caching": True, "policy": PolicyParameters(policy)}
+    settings: dict[str, Any] = {"max_num_seqs": 1, "enable_prefix_caching": True, "policy": PolicyParameters(policy)}
     assert finishes(run(workload, block_size=4, **settings)) == finish_s

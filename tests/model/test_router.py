@@ -17,4 +17,5 @@ def test_round_robin_takes_each_in_turn_whatever_the_request() -> None:
 def test_routers_share_no_state() -> None:
     fleet: Any = ["first", "second"]
     make = ROUTERS["round_robin"]
-    assert [make().choose(Request(i, 1, 1), fleet) for i in range(3)] == ["first"] * 3
+    chosen: list[Any] = [make().choose(Request(i, 1, 1), fleet) for i in range(3)]
+    assert chosen == ["first"] * 3
