@@ -45,7 +45,7 @@ def cases(trace: Path | None, million: bool) -> dict[str, list[str]]:
 
 
 def measure(arguments: list[str]) -> tuple[float, float]:
-    """Seconds and peak MB of `servecast` with `arguments`; its output is thrown away."""
+    """Seconds and peak MiB of `servecast` with `arguments`; its output is thrown away."""
     start = time.perf_counter()
     nothing = os.open(os.devnull, os.O_WRONLY)
     command = [sys.executable, "-m", "servecast", *arguments]
@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--trace", type=Path)
     parser.add_argument("--million", action="store_true", help="one million requests too (a minute)")
     arguments = parser.parse_args()
-    print("| case | seconds | peak MB |\n|---|---|---|")
+    print("| case | seconds | peak MiB |\n|---|---|---|")
     for name, words in cases(arguments.trace, arguments.million).items():
         times, memories = zip(*(measure(words) for _ in range(3)), strict=True)
         print(f"| {name} | {statistics.median(times):.2f} | {max(memories):.0f} |", flush=True)

@@ -11,7 +11,7 @@ from servecast.model.cohorts import cohorts
 from servecast.model.records import COMPLETED, REJECTED, UNFINISHED
 from servecast.model.simulation import SimulationResult
 from servecast.model.slo import Slo, SloLimit
-from servecast.model.statistics import describe_ms, peak_overlap
+from servecast.model.statistics import describe_ms, peak_overlap, weighted_percentiles
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -191,11 +191,13 @@ def _limits(result: SimulationResult) -> dict[str, Any]:
     lengths = steps["count"] * steps["duration_s"] + steps["slope_s"] * steps["count"] * (steps["count"] - 1) / 2
     busy = float(sum(result.seconds_by_resource.values()))
     blocks = result.memory.sequence_pool_blocks
-    used = steps["used_blocks"] / blocks
+    # A run of steps is recorded with the blocks at its end; on the way there each decode opens one in block_size steps.
+    opened = (steps["count"] - 1) * steps["decodes"] / (2 * result.memory.block_size)
+    used, average = steps["used_blocks"] / blocks, (steps["used_blocks"] - opened) / blocks
     duration = duration_s(result) * result.parameters.replicas
     return {
         "kv_usage": {
-            "mean": float(used @ lengths / lengths.sum()) if len(used) else 0.0,
+            "mean": float(average @ lengths / lengths.sum()) if len(used) else 0.0,
             "max": float(used.max()) if len(used) else 0.0,
         },
         "utilization": min(busy / duration, 1.0) if duration > 0 else 0.0,
@@ -223,7 +225,8 @@ def saturation(result: SimulationResult) -> str | None:
     if late[1] - early[1] > _GROWING_QUEUE * (late[0] - early[0]):
         return "above"
     # Whoever comes while a long step runs waits for it and, with asynchronous scheduling, for the next one too.
-    unavoidable = 2 * float(np.quantile(result.steps["duration_s"], 0.95))
+    steps = result.steps
+    unavoidable = 2 * float(weighted_percentiles(steps["duration_s"], steps["count"], (99,))[0])
     return "at" if float((waits > unavoidable).mean()) > _WAITING_SHARE else "below"
 
 

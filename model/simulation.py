@@ -18,6 +18,7 @@ from servecast.model.architecture import Architecture
 from servecast.model.arrivals import ClosedLoop
 from servecast.model.block_pool import BlockPool
 from servecast.model.cohorts import CohortParameters
+from servecast.model.fit_advice import FitQuestion, changes_that_fit
 from servecast.model.forward import ForwardPass, build_forward_pass
 from servecast.model.host_link import HostLink, LinkParameters
 from servecast.model.layout import ReplicaLayout
@@ -128,8 +129,23 @@ def _does_not_fit(parameters: SimulationParameters, memory: MemoryPlan) -> str:
         f"{parameters.architecture.key} ({layout.dtype}) does not fit {gpus} x {parameters.gpu.key}: "
         f"{memory.short_gib:.2f} GiB short on each GPU (weights {memory.weights_gib:.2f}, activation "
         f"{memory.activation_gib:.2f}, non-torch {memory.non_torch_gib:.2f}, of {memory.requested_gib:.2f} GiB "
-        f"requested, with one request of {memory.max_model_len} tokens)"
+        f"requested, with one request of {memory.max_model_len} tokens)" + _advice(parameters)
     )
+
+
+def _advice(parameters: SimulationParameters) -> str:
+    """The smallest changes with which it would fit, as the end of a message."""
+    settings = parameters.scheduler
+    question = FitQuestion(
+        parameters.architecture,
+        parameters.gpu,
+        parameters.engine.memory,
+        parameters.layout,
+        settings.max_num_batched_tokens,
+        settings.max_num_seqs,
+    )
+    changes = [str(change) for change in changes_that_fit(question)]
+    return f". It fits with {', or '.join(changes)}" if changes else ""
 
 
 def _forward_pass(parameters: SimulationParameters) -> ForwardPass:

@@ -38,7 +38,7 @@ def measured_rows(file: Path, gpu: str) -> pd.DataFrame:
     return rows.sort_values(["tp_size", "isl", "osl", "concurrency"]).reset_index(drop=True)
 
 
-def scenario(row: pd.Series, gpu: str) -> Scenario:
+def scenario(row: pd.Series, gpu: str, kv_cache_dtype: str) -> Scenario:
     """The settings of a row, as far as they are stated; vLLM's defaults for the rest."""
     concurrency, isl, osl = int(row["concurrency"]), int(row["isl"]), int(row["osl"])
     lengths = {
@@ -50,7 +50,12 @@ def scenario(row: pd.Series, gpu: str) -> Scenario:
             "model": "llama-3.1-70b",
             "gpu": gpu,
             "engine": ENGINE,
-            "replica": {"tensor_parallel_size": int(row["tp_size"]), "dtype": "fp8", "max_model_len": isl + osl + 200},
+            "replica": {
+                "tensor_parallel_size": int(row["tp_size"]),
+                "dtype": "fp8",
+                "kv_cache_dtype": kv_cache_dtype,
+                "max_model_len": isl + osl + 200,
+            },
             "scheduler": {"max_num_seqs": 512},
             "workload": {
                 "num_requests": PROMPTS_PER_CLIENT * concurrency,
@@ -61,9 +66,9 @@ def scenario(row: pd.Series, gpu: str) -> Scenario:
     )
 
 
-def predict(rows: pd.DataFrame, gpu: str, server_ms: float | None = None) -> pd.DataFrame:
+def predict(rows: pd.DataFrame, gpu: str, kv_cache_dtype: str, server_ms: float | None = None) -> pd.DataFrame:
     """`rows` with predicted figures and their errors in percent; server_ms: in place of the profile's."""
-    summaries = [summary(scenario(row, gpu), server_ms) for _, row in rows.iterrows()]
+    summaries = [summary(scenario(row, gpu, kv_cache_dtype), server_ms) for _, row in rows.iterrows()]
     table = rows[["tp_size", "isl", "osl", "concurrency", "measured_tpot_ms", "measured_ttft_ms"]].copy()
     for metric in ("tpot", "ttft"):
         table[f"{metric}_ms"] = [summary[f"mean_{metric}_ms"] for summary in summaries]
@@ -93,17 +98,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
     parser.add_argument("--gpu", choices=sorted(GPUS.values()), default="h100-sxm")
+    parser.add_argument("--kv-cache-dtype", default="auto", help="auto or fp8; the rows do not state it")
     parser.add_argument("--rows", action="store_true", help="print every row")
     parser.add_argument("--server-times", action="store_true", help="show the error over the server time")
     arguments = parser.parse_args()
     rows = measured_rows(arguments.file, arguments.gpu)
     if arguments.server_times:
         for server_ms in (5, 10, 15, 20, 25, 30):
-            errors = predict(rows, arguments.gpu, server_ms)["ttft_error_pct"]
+            errors = predict(rows, arguments.gpu, arguments.kv_cache_dtype, server_ms)["ttft_error_pct"]
             off, bias = errors.abs().median(), errors.median()
             print(f"server {server_ms} ms: mean TTFT off by {off:.1f} %, bias {bias:+.1f} %")
         return
-    table = predict(rows, arguments.gpu)
+    table = predict(rows, arguments.gpu, arguments.kv_cache_dtype)
     if arguments.rows:
         print(table.round(2).to_string(index=False))
     print(f"{arguments.gpu}, {ENGINE}, Llama-3.1-70B FP8: {len(table)} rows")
