@@ -107,8 +107,10 @@ def load_policy(path: str) -> Key:
     module_name, class_name = path.split(":")
     try:
         policy = getattr(importlib.import_module(module_name), class_name)()
-    except (ImportError, AttributeError, TypeError) as error:
-        raise ConfigError(f"cannot load {path!r}: {error}", hint="It must name a class without arguments") from None
+    except Exception as error:
+        # A module of the user's may raise anything.
+        hint = "It must name a class without arguments, in a module on Python's path (PYTHONPATH=. for this folder)"
+        raise ConfigError(f"cannot load {path!r}: {error}", hint=hint) from None
     key: Key | None = getattr(policy, "key", None)
     if not callable(key):
         raise ConfigError(f"{path!r} has no method key(request)")

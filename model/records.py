@@ -115,11 +115,10 @@ class StepRows:
 
     def __init__(self) -> None:
         self._packed = bytearray()
-        self._pack = Struct(f"{len(STEP_COLUMNS)}d").pack
-
-    def append(self, *values: float) -> None:
-        """One value for each of STEP_COLUMNS."""
-        self._packed += self._pack(*values)
+        # A row is added by add(pack(...)), with one value for each of STEP_COLUMNS: a method around the two would cost
+        # as much as both.
+        self.pack = Struct(f"{len(STEP_COLUMNS)}d").pack
+        self.add = self._packed.extend
 
     def columns(self) -> dict[str, NDArray[np.float64]]:
         """Each column as an array, in order of the steps' ends."""

@@ -54,7 +54,7 @@ class Replica:
         self._may_coast = coast
         self._run_ahead = run_ahead
         self._requests = requests
-        self._append_row = steps.append
+        self._pack_row, self._add_row = steps.pack, steps.add
         self._idle: simpy.Event | None = None
         self._coast: Coast | None = None
         self._fixed_steady = False
@@ -69,7 +69,8 @@ class Replica:
         reason = self.scheduler.add(request)
         if reason is not None:
             self._requests.reject(request, reason, self.index)
-            _tell(request)
+            if request.done is not None:
+                request.done.succeed()
         elif self._idle is not None:
             self._idle.succeed()
             self._idle = None
@@ -232,21 +233,23 @@ class Replica:
         end = start + duration
         if scheduler.rule is not None and scheduler.waiting:
             scheduler.rule.served(duration, step.prefill_tokens)
-        self._append_row(
-            self.index,
-            start,
-            duration,
-            0.0,
-            1,
-            end - self._last_end_s,
-            step.steady + step.resumed,
-            step.steady,
-            len(step.chunks),
-            step.prefill_tokens,
-            len(scheduler.waiting),
-            len(scheduler.running),
-            scheduler.pool.num_blocks - scheduler.pool.free_blocks,
-            scheduler.progress.thrash.ratio,
+        self._add_row(
+            self._pack_row(
+                self.index,
+                start,
+                duration,
+                0.0,
+                1,
+                end - self._last_end_s,
+                step.steady + step.resumed,
+                step.steady,
+                len(step.chunks),
+                step.prefill_tokens,
+                len(scheduler.waiting),
+                len(scheduler.running),
+                scheduler.pool.num_blocks - scheduler.pool.free_blocks,
+                scheduler.progress.thrash.ratio,
+            )
         )
         self._last_end_s = end
 
@@ -257,30 +260,28 @@ class Replica:
         self.ledger.add_steady(decodes, count, end - start)
         if scheduler.rule is not None and scheduler.waiting:
             scheduler.rule.served(end - start, 0)
-        self._append_row(
-            self.index,
-            start,
-            coast.duration_s,
-            coast.slope_s,
-            count,
-            coast.duration_s,
-            decodes,
-            decodes,
-            0,
-            0,
-            len(scheduler.waiting),
-            len(scheduler.running),
-            scheduler.pool.num_blocks - scheduler.pool.free_blocks,
-            scheduler.progress.thrash.ratio,
+        self._add_row(
+            self._pack_row(
+                self.index,
+                start,
+                coast.duration_s,
+                coast.slope_s,
+                count,
+                coast.duration_s,
+                decodes,
+                decodes,
+                0,
+                0,
+                len(scheduler.waiting),
+                len(scheduler.running),
+                scheduler.pool.num_blocks - scheduler.pool.free_blocks,
+                scheduler.progress.thrash.ratio,
+            )
         )
         self._last_end_s = end
 
     def _finish(self, finished: Sequence[Request]) -> None:
         for request in finished:
             self._requests.finish(request, self._now_s, self.index)
-            _tell(request)
-
-
-def _tell(request: Request) -> None:
-    if request.done is not None:
-        request.done.succeed()
+            if request.done is not None:
+                request.done.succeed()

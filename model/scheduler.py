@@ -66,6 +66,7 @@ class Scheduler:
         self._chunked, self._chunk_limit = parameters.chunked, parameters.chunk_limit
         self._watermark_blocks = int(parameters.watermark * pool.num_blocks)
         self._victim = VICTIMS[parameters.preemption.victim]
+        self._limits_long = bool(parameters.long_prefill_token_threshold) and parameters.max_num_partial_prefills > 1
         self._opening = False
         self._unfinished_steps = 0
         self._planned_tokens = 0
@@ -181,7 +182,7 @@ class Scheduler:
         passed_over = []
         while self.waiting:
             request = self.waiting.peek()
-            if self._too_many_long(request):
+            if self._limits_long and self._too_many_long(request):
                 passed_over.append(self.waiting.take())
                 continue
             hits = self._admissible_hits(request, budget)
@@ -196,8 +197,6 @@ class Scheduler:
 
     def _too_many_long(self, request: Request) -> bool:
         threshold, limit = self.parameters.long_prefill_token_threshold, self.parameters.max_long_partial_prefills
-        if not threshold or not self._prefilling or self.parameters.max_num_partial_prefills == 1:
-            return False
         long = sum(other.prompt_tokens > threshold for other in self._prefilling)
         return request.prompt_tokens > threshold and long >= limit
 

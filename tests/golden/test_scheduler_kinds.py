@@ -90,7 +90,7 @@ def test_a_limit_of_partial_prefills_shares_the_budget() -> None:
 
 
 def test_short_prompts_pass_long_ones_over_their_limit() -> None:
-    """One long prompt (over 4 tokens) at a time: while the first runs, the second is passed by the one of 4."""
+    """One long prompt (over 4 tokens) at a time: the one of 4 passes the second, which begins when the first ends."""
     workload = trace([(0.0, 8, 1), (0.0, 8, 1), (0.0, 4, 1)])
     limits: dict[str, Any] = {"long_prefill_token_threshold": 4, "max_num_partial_prefills": 2}
     result = run(workload, max_num_batched_tokens=8, max_num_seqs=8, **limits)
