@@ -168,7 +168,9 @@ class SchedulerSection(Section):
         description="Microseconds of each copy besides its bytes; a KV block is two copies a layer. Not measured.",
     )
     swap_overlap: Switch = Field(default=False, description="Copies run beside the step instead of before it.")
-    swap_space: NotNegative = Field(default=4.0, description="Host memory for swapped KV, GiB for each GPU.")
+    swap_space: Annotated[float, Bounds(ge=0, le=1_000_000)] = Field(
+        default=4.0, description="Host memory for swapped KV, GiB for each GPU."
+    )
     watermark: Annotated[float, Bounds(ge=0, lt=1)] = Field(
         default=0.0, description="Share of the KV pool that must stay free when a request is admitted."
     )
@@ -228,5 +230,5 @@ class SchedulerSection(Section):
 class FleetSection(Section):
     """The replicas behind one router. All are alike."""
 
-    replicas: Count = Field(default=1, description="Number of replicas.")
+    replicas: Annotated[int, Bounds(ge=1, le=10_000)] = Field(default=1, description="Number of replicas.")
     router: Router = Field(default="round_robin", description="How requests are shared out over the replicas.")

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from servecast.configs.arrival_sections import ArrivalSection, TraceSection
 from servecast.configs.engine_sections import FleetSection, ReplicaSection, SchedulerSection
-from servecast.configs.fields import Count, Section, Switch, Text, Whole, check, invalid
+from servecast.configs.fields import Bounds, Section, Switch, Text, Whole, check, invalid
 from servecast.configs.length_sections import LengthsSection
 from servecast.configs.origin import Origin
 from servecast.configs.request_sections import CohortsSection, PriorityShares, PromptsSection, TenantShares
@@ -45,7 +45,8 @@ def _all_defaults(description: str) -> Any:
 class WorkloadSection(Section):
     """The traffic: how many requests, when they arrive and how long they are."""
 
-    num_requests: Count | None = Field(
+    # A request takes about 0.8 KB: more than the bound would not fit a large host.
+    num_requests: Annotated[int, Bounds(ge=1, le=100_000_000)] | None = Field(
         default=None,
         description=f"Requests to simulate. Default: all of a trace, else {DEFAULT_NUM_REQUESTS}.",
     )

@@ -153,3 +153,24 @@ def test_paths_in_a_scenario_are_relative_to_it(servecast: Servecast, scenario: 
     scenario.write_text(yaml.safe_dump(settings))
     summary = json.loads(servecast("run", scenario, "--json").stdout)
     assert (summary["completed"], summary["total_input_tokens"]) == (2, 30)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("workload.num_requests", "1e30"), ("fleet.replicas", "1e9"), ("scheduler.swap_space", "1e300")],
+)
+def test_a_number_that_no_machine_could_hold_is_refused(
+    servecast: Servecast, scenario: Path, key: str, value: str
+) -> None:
+    done = servecast("run", scenario, "--set", f"{key}={value}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert key in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_output_file_that_cannot_be_replaced_is_named(servecast: Servecast, scenario: Path, tmp_path: Path) -> None:
+    (tmp_path / "summary.json" / "in the way").mkdir(parents=True)
+    done = servecast("run", scenario, "--out", tmp_path)
+    assert done.returncode == 2
+    assert "summary.json: --out: cannot be written" in done.stderr
+    assert [file.name for file in tmp_path.iterdir() if file.suffix == ".part"] == []

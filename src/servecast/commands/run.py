@@ -48,8 +48,12 @@ def write_run(run: Run, folder: Path) -> None:
 
 def _write(file: Path, text: str) -> None:
     unfinished = file.with_name(file.name + ".part")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(file)
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(file)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise ConfigError(f"cannot be written: {error.strerror}", file=file, key="--out") from None
 
 
 def _check_folder(folder: Path) -> None:
