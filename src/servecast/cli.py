@@ -121,6 +121,28 @@ def engines(key: Key = None, json: Json = False) -> None:
 
 
 @app.command()
+def lab(
+    experiment: Annotated[
+        str | None, typer.Argument(help="Name of the experiment. Without it they are listed.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for table.csv, figure.svg, figure.png and scenarios/.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the scheduler experiments, or run one and print what it shows.
+
+    Example: servecast lab starvation --out out/starvation
+    """
+    from servecast.commands.lab import list_experiments, run_lab
+
+    if experiment is None:
+        list_experiments(as_json=json)
+    else:
+        run_lab(experiment, out=out, as_json=json)
+
+
+@app.command()
 def schema() -> None:
     """Print the JSON schema of scenario files, for editors.
 

@@ -1,0 +1,1 @@
+"""The lab: ready experiments with the scheduler, one YAML file and one small module each."""
