@@ -69,6 +69,11 @@ class Gpu:
     sources: Mapping[str, str]
     notes: str = ""
 
+    @property
+    def server_gpus(self) -> int:
+        """Most GPUs in a replica: those of a server of eight, or what the link joins if that is more."""
+        return 8 if self.link is None else max(8, self.link.domain_gpus)
+
 
 def gpu_keys() -> list[str]:
     """Keys of the catalogue, sorted."""

@@ -123,6 +123,5 @@ def _pairs(question: FitQuestion) -> Iterator[Iterator[Settings]]:
 
 def _more_gpus(question: FitQuestion) -> list[int]:
     """Powers of two that the model splits over and one server's link joins."""
-    joined = 8 if question.gpu.link is None else min(question.gpu.link.domain_gpus, 16)
-    sizes = valid_tensor_parallel_sizes(question.architecture, max(joined, 8))
+    sizes = valid_tensor_parallel_sizes(question.architecture, min(question.gpu.server_gpus, 16))
     return [size for size in sizes if size > question.layout.tensor_parallel_size and size & (size - 1) == 0]

@@ -17,6 +17,7 @@ from servecast.model.admission import admission_rule
 from servecast.model.architecture import Architecture
 from servecast.model.arrivals import ClosedLoop
 from servecast.model.block_pool import BlockPool
+from servecast.model.checks import require
 from servecast.model.cohorts import CohortParameters
 from servecast.model.fit_advice import FitQuestion, changes_that_fit
 from servecast.model.forward import ForwardPass, build_forward_pass
@@ -91,6 +92,7 @@ def run_simulation(parameters: SimulationParameters, progress: Progress | None =
 
     Raises DoesNotFitError if the model does not fit the GPUs, ConfigError for a layout that cannot be run.
     """
+    _check_one_server(parameters)
     memory = plan_replica(parameters)
     if not memory.fits:
         raise DoesNotFitError(_does_not_fit(parameters, memory))
@@ -107,6 +109,12 @@ def run_simulation(parameters: SimulationParameters, progress: Progress | None =
         for request in replica.leftovers():
             rows.leave(request, replica.index)
     return _result(parameters, memory, workload, rows, steps, fleet)
+
+
+def _check_one_server(parameters: SimulationParameters) -> None:
+    gpus, most = parameters.layout.tensor_parallel_size, parameters.gpu.server_gpus
+    problem = f"{gpus} GPUs, but a server of {parameters.gpu.key} has {most}, and several servers are not modelled yet"
+    require(gpus <= most, "replica.tensor_parallel_size", problem)
 
 
 def plan_replica(parameters: SimulationParameters) -> MemoryPlan:

@@ -87,7 +87,7 @@ def _ms(value: float | None) -> str:
 
 def explain(summary: Mapping[str, Any]) -> list[str]:
     """What limits the run, in sentences."""
-    lines = [_load(summary), _busy(summary)]
+    lines = [_load(summary), _busy(summary)] if summary["completed"] else ["No request was answered."]
     if summary["preemptions"]:
         lines.append(
             f"The KV pool was too small at times: {summary['preemptions']:,} preemptions of "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from servecast.configs.build import build_simulation
 from servecast.configs.scenario import Scenario
 from servecast.hardware.errors import ConfigError
+from servecast.model.caveats import caveats
 from servecast.model.metrics import summarise
 from servecast.model.simulation import Progress, SimulationResult, run_simulation
 from servecast.version import version
@@ -50,6 +51,7 @@ class Run:
             "gpu": parameters.gpu.key,
             "engine": parameters.engine.key,
             "kernel_residuals": dict(kernels.residuals),
+            "caveats": list(caveats(parameters)),
         }
 
     def _provenance(self) -> dict[str, Any]:

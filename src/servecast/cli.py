@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -178,3 +179,7 @@ def main() -> None:
         # The reader of our output (`| head`) has gone; nothing is wrong.
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        # Standard output on a full disk, say. Python would try to write it once more on its way out.
+        typer.echo(f"error: {error}", err=True)
+        os._exit(2)

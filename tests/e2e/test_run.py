@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -174,3 +175,39 @@ def test_an_output_file_that_cannot_be_replaced_is_named(servecast: Servecast, s
     assert done.returncode == 2
     assert "summary.json: --out: cannot be written" in done.stderr
     assert [file.name for file in tmp_path.iterdir() if file.suffix == ".part"] == []
+
+
+def test_weak_ground_is_said(servecast: Servecast, scenario: Path) -> None:
+    eight = ("--set", "replica.tensor_parallel_size=8")
+    on_l40s = servecast("run", scenario, "--set", "gpu=l40s", *eight).stdout
+    assert "All-reduce over PCIe is as measured on one server (1.5 GB/s with 8 GPUs)" in on_l40s
+    assert "priced from the datasheet, not measured" in servecast("run", scenario, "--set", "gpu=l4", *eight).stdout
+    assert "sliding window" in servecast("run", scenario, "--set", "model=gemma-3-4b").stdout
+    assert "Note:" not in servecast("run", scenario, *eight).stdout
+
+
+def test_more_gpus_than_a_server_has_are_refused(servecast: Servecast, scenario: Path) -> None:
+    done = servecast("run", scenario, "--set", "replica.tensor_parallel_size=16")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "replica.tensor_parallel_size=16: 16 GPUs, but a server of h100-sxm has 8" in done.stderr
+
+
+def test_a_run_without_an_answer_does_not_look_healthy(servecast: Servecast, scenario: Path) -> None:
+    text = servecast("run", scenario, "--set", "replica.max_model_len=1").stdout
+    assert "No request was answered." in text
+    assert "below saturation" not in text
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_output_to_a_full_disk_is_one_message(scenario: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "servecast", "run", scenario],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -185,6 +185,7 @@ ACTION = st.one_of(START, START, START, ARRIVE, ADMIT, PREFILL, DECODE, LEAVE, L
 def test_runs_behave_as_single_blocks_do(
     actions: list[tuple[Any, ...]], num_blocks: int, block_size: int, keeps: bool
 ) -> None:
+    """`Both.compare` asserts, after every action, that the two hold the same blocks for the same requests."""
     both = Both(num_blocks, block_size, keeps=keeps)
     for action, *arguments in actions:
         getattr(both, action)(*arguments)

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from servecast.commands.progress import progress_bar
 from servecast.hardware.errors import ConfigError
 from servecast.reports.lab_text import render_lab
 from servecast.sweeps.lab.experiment import experiment_names, load_experiment
@@ -37,8 +38,8 @@ def run_lab(name: str, *, out: Path | None, as_json: bool) -> None:
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"cannot be made a folder: {error.strerror}", file=out, key="--out") from None
-    with tempfile.TemporaryDirectory() as scratch:
-        result = run_experiment(experiment, out or Path(scratch))
+    with tempfile.TemporaryDirectory() as scratch, progress_bar(name) as report:
+        result = run_experiment(experiment, out or Path(scratch), report)
     if out is not None:
         _write(result, out)
     if as_json:

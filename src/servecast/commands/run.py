@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from servecast.api import Run, simulate
+from servecast.commands.progress import progress_bar
 from servecast.configs.load import load_scenario
 from servecast.hardware.errors import ConfigError
 from servecast.model.weights import effective_quantization
@@ -23,7 +21,7 @@ def run_scenario(path: Path, overrides: Sequence[str], *, as_json: bool, out: Pa
     scenario = load_scenario(path, overrides)
     if out is not None:
         _check_folder(out)
-    with _progress(scenario.name) as report:
+    with progress_bar(scenario.name) as report:
         run = simulate(scenario, report)
     if out is not None:
         write_run(run, out)
@@ -32,7 +30,7 @@ def run_scenario(path: Path, overrides: Sequence[str], *, as_json: bool, out: Pa
         return
     console = Console(highlight=False, soft_wrap=True)
     console.print(render_run(run.summary, _title(run)))
-    for note in run.result.workload.notes:
+    for note in (*run.result.workload.notes, *run.summary["accuracy"]["caveats"]):
         console.print(f"Note: {note}")
     if out is not None:
         console.print(f"Written: {out}/summary.json, requests.csv, scenario.yaml")
@@ -62,16 +60,6 @@ def _check_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"cannot be made a folder: {error.strerror}", file=folder, key="--out") from None
-
-
-@contextmanager
-def _progress(name: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr, where that is a terminal; gone when the work is done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(file=sys.stderr)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(name, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _title(run: Run) -> str:
