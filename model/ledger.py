@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from servecast.model.forward import ForwardPass
+from servecast.model.step import Step
 
 RESOURCES = ("weights_bandwidth", "kv_bandwidth", "compute", "interconnect", "overhead", "host", "host_link")
 
 
 class Ledger:
-    """Counts steps by their tokens and rows; what those cost by cause is looked up once, at the end."""
+    """Prices steps and counts them by their tokens and rows; what those cost by cause is looked up once, at the end."""
 
     def __init__(self, forward: ForwardPass) -> None:
         self._forward = forward
@@ -25,14 +26,28 @@ class Ledger:
         self.host_link_s = 0.0
         self.recompute_s = 0.0
 
-    def add(self, tokens: int, rows: int, requests: int, decode_s: float, prefill_s: float) -> None:
-        """A step with prompt chunks; decode_s, prefill_s: seconds of its attention kernels."""
+    def price(self, step: Step) -> float:
+        """Seconds of `step`, which is counted."""
+        forward = self._forward
+        decodes = step.steady + step.resumed
+        if not step.chunks:
+            seconds = forward.steady_seconds(decodes, step.context, step.longest, step.windowed)
+            self.add_steady(decodes, 1, seconds)
+            return seconds
+        decode_s = forward.decode_seconds(decodes, step.context, step.longest, step.windowed) if decodes else 0.0
+        prefill_s = forward.prefill_seconds(step.chunks)
+        tokens, requests = decodes + step.prefill_tokens, decodes + len(step.chunks)
         self._steps_by_tokens[tokens] += 1
-        self._steps_by_rows[rows] += 1
+        self._steps_by_rows[step.rows] += 1
         self._mixed_steps += 1
         self._mixed_requests += requests
         self._decode_attention_s += decode_s
         self._prefill_attention_s += prefill_s
+        seconds = forward.base_seconds(tokens, step.rows, requests) + decode_s + prefill_s
+        if step.recomputed_tokens:
+            # What the step would have been shorter without them, about: their share of its tokens.
+            self.recompute_s += seconds * step.recomputed_tokens / tokens
+        return seconds
 
     def add_steady(self, decodes: int, count: int, seconds: float) -> None:
         """`count` steps of `decodes` decodes and nothing else, `seconds` long together."""

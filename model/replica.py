@@ -118,7 +118,7 @@ class Replica:
         copies = None
         if step.swaps:
             copies = yield from self._swap(step)
-        start, duration = self._now_s, self._price(step)
+        start, duration = self._now_s, self.ledger.price(step)
         if not self._skip_to(start + duration):
             yield self._at(start + duration)
         self._now_s = start + duration
@@ -197,27 +197,9 @@ class Replica:
 
     # Prices and records
 
-    def _price(self, step: Step) -> float:
-        """Seconds of `step`, entered in the ledger."""
-        forward, ledger = self._forward, self.ledger
-        decodes = step.steady + step.resumed
-        if not step.chunks:
-            seconds = forward.steady_seconds(decodes, step.context, step.longest, step.windowed)
-            ledger.add_steady(decodes, 1, seconds)
-            return seconds
-        decode_s = forward.decode_seconds(decodes, step.context, step.longest, step.windowed) if decodes else 0.0
-        prefill_s = forward.prefill_seconds(step.chunks)
-        tokens, requests = decodes + step.prefill_tokens, decodes + len(step.chunks)
-        ledger.add(tokens, step.rows, requests, decode_s, prefill_s)
-        seconds = forward.base_seconds(tokens, step.rows, requests) + decode_s + prefill_s
-        if step.recomputed_tokens:
-            # What the step would have been shorter without them, about: their share of its tokens.
-            ledger.recompute_s += seconds * step.recomputed_tokens / tokens
-        return seconds
-
     def _start_coast(self, step: Step | None, steps: int) -> Coast:
         """`step`, if any, and the steady steps after it, at their prices."""
-        first_s = 0.0 if step is None else self._price(step)
+        first_s = 0.0 if step is None else self.ledger.price(step)
         batch, forward = self.scheduler.decodes, self._forward
         size, (context, longest) = batch.size, batch.contexts()
         if batch.windowed:
