@@ -80,6 +80,14 @@ def gpu_keys() -> list[str]:
     return sorted(file.stem for file in _FOLDER.glob("*.yaml") if file.stem not in _NOT_GPUS)
 
 
+def gpu_key(name: str) -> str:
+    """The catalogue's key for the key or alias `name`; `name` itself if it is neither, as of a user's own GPU."""
+    try:
+        return load_gpu(name).key
+    except ConfigError:
+        return name
+
+
 def load_gpu(key_or_path: str, base_dir: Path | None = None) -> Gpu:
     """A GPU by key or alias (case, blanks and underscores do not matter), or a user's YAML file by path.
 

@@ -6,13 +6,14 @@
 
 `any` in place of an engine's name is for kernels that all engines share. A file may instead say
 `calibrated_on: <GPU>`: this GPU has the silicon of one that was measured. Units in the files are those of the
-fits (us, GB/s); in Python they are SI.
+fits (us, GB/s); in Python they are SI. A user's engine profile may hold groups of its own (`kernels:`), which go
+before those of the files, group by group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from servecast.hardware.engines.profile import (
@@ -51,27 +52,48 @@ _RESIDUAL_KINDS = {
 }
 
 
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a GPU. entries: group -> the entry that holds. label, calibrated_on: of KernelCoefficients."""
+
+    entries: Mapping[str, Fields]
+    label: str
+    calibrated_on: str | None = None
+    why: str | None = None
+
+    def overlaid(self, own: Mapping[str, Fields]) -> _Known:
+        """With the user's own entries on top."""
+        own_core = [group for group in _CORE_GROUPS if group in own]
+        entries = {**self.entries, **own}
+        if len(own_core) == len(_CORE_GROUPS):
+            return _Known(entries, "measured")
+        kept = self.label == "measured" or not own_core
+        return replace(self, entries=entries, label=self.label if kept else "partial")
+
+
 class KernelFiles(Mapping[str, KernelCoefficients]):
     """GPU key -> coefficients for one engine; a file is read when its GPU is first asked for.
 
     folders: searched in order. engines: whose measurements to take, the first that a file has; then `any`.
+    own: by GPU key, groups that go before those of the GPU's file.
     """
 
-    def __init__(self, folders: Sequence[Path], engines: Sequence[str]) -> None:
+    def __init__(
+        self, folders: Sequence[Path], engines: Sequence[str], own: Mapping[str, Fields] | None = None
+    ) -> None:
         self._folders, self._engines = tuple(folders), (*engines, _ANY_ENGINE)
+        self._own = {key: self._entries(fields) for key, fields in (own or {}).items()}
         self._read: dict[str, KernelCoefficients] = {}
-        fields = self._fields(_DEFAULT_STEM)
-        self._default_entries = self._entries(fields)
-        self.default = _coefficients(fields, self._default_entries, "datasheet")
+        self._default_fields = self._fields(_DEFAULT_STEM)
+        self._default_entries = self._entries(self._default_fields)
+        self.default = self._coefficients(self._unmeasured)
 
     def __getitem__(self, gpu_key: str) -> KernelCoefficients:
         """Raises KeyError for a GPU without a file, ConfigError for a file that is wrong."""
         if gpu_key not in self:
             raise KeyError(gpu_key)
         if gpu_key not in self._read:
-            fields = self._fields(gpu_key)
-            read = self._sibling if fields.has("calibrated_on") else self._of_gpu
-            self._read[gpu_key] = read(fields)
+            self._read[gpu_key] = self._coefficients(self._of_files(gpu_key).overlaid(self._own.get(gpu_key, {})))
         return self._read[gpu_key]
 
     def __contains__(self, gpu_key: object) -> bool:
@@ -84,39 +106,55 @@ class KernelFiles(Mapping[str, KernelCoefficients]):
         return len(self._gpu_keys())
 
     def _gpu_keys(self) -> list[str]:
-        stems = {file.stem for folder in self._folders for file in folder.glob("*.yaml")}
-        return sorted(stems - {_DEFAULT_STEM})
+        return sorted(self._file_keys() | set(self._own))
+
+    def _file_keys(self) -> set[str]:
+        return {file.stem for folder in self._folders for file in folder.glob("*.yaml")} - {_DEFAULT_STEM}
 
     def _fields(self, stem: str) -> Fields:
         candidates = [folder / f"{stem}.yaml" for folder in self._folders]
         file = next((file for file in candidates if file.is_file()), candidates[-1])
         return Fields.of_file(read_yaml(file), "a GPU's kernel coefficients")
 
-    def _of_gpu(self, fields: Fields) -> KernelCoefficients:
-        """From a file with measurements. The core groups that it lacks are the default's."""
-        own = self._entries(fields)
-        core = {group: self._default_entries[group] for group in _CORE_GROUPS}
-        return _coefficients(fields, core | own, self._label(own))
+    @property
+    def _unmeasured(self) -> _Known:
+        return _Known(self._default_entries, "datasheet")
 
-    def _sibling(self, fields: Fields) -> KernelCoefficients:
-        """The coefficients of the GPU named there; its all-reduce too, if the link is the same.
+    def _of_files(self, gpu_key: str) -> _Known:
+        if gpu_key not in self._file_keys():
+            return self._unmeasured
+        fields = self._fields(gpu_key)
+        if fields.has("calibrated_on"):
+            return self._sibling(fields)
+        entries = self._entries(fields)
+        return _Known(entries, self._label(entries))
+
+    def _sibling(self, fields: Fields) -> _Known:
+        """The entries of the GPU named there; its all-reduce too, if the link is the same.
 
         Labelled as that GPU is, rather than "sibling", if not all of its core groups were measured.
         """
         fields.only(("calibrated_on", "same_link", "why"))
         key = fields.text("calibrated_on")
-        if key not in self or self._fields(key).has("calibrated_on"):
+        if key not in self._file_keys() or self._fields(key).has("calibrated_on"):
             raise fields.error("calibrated_on", f"must be a GPU with measurements of its own, found {key!r}")
-        base = self[key]
+        base = self._of_files(key)
         dropped = () if fields.flag("same_link") else (*_NVLINK_GROUPS, *_PCIE_GROUPS.values())
-        return replace(
-            base,
-            calibration="sibling" if base.calibration == "measured" else base.calibration,
-            all_reduce=None if dropped else base.all_reduce,
-            residuals=_without(base.residuals, dropped),
-            sources=_without(base.sources, dropped) | {"calibrated_on": fields.text("why")},
+        return _Known(
+            entries={group: entry for group, entry in base.entries.items() if group not in dropped},
+            label="sibling" if base.label == "measured" else base.label,
             calibrated_on=key,
+            why=fields.text("why"),
         )
+
+    def _coefficients(self, known: _Known) -> KernelCoefficients:
+        """Core groups that are not known are the default's."""
+        core = {group: entry for group, entry in self._default_entries.items() if group in _CORE_GROUPS}
+        coefficients = _coefficients(self._default_fields, {**core, **known.entries}, known.label)
+        if known.calibrated_on is None:
+            return coefficients
+        sources = {**coefficients.sources, "calibrated_on": known.why or ""}
+        return replace(coefficients, sources=sources, calibrated_on=known.calibrated_on)
 
     def _entries(self, fields: Fields) -> dict[str, Fields]:
         """Group -> the entry that holds for our engines; a group that none of them has is left out."""
@@ -151,10 +189,6 @@ def _coefficients(fields: Fields, entries: Mapping[str, Fields], label: str) -> 
         residuals={group: _residual(entry) for group, entry in entries.items()},
         sources={group: entry.text("source") for group, entry in entries.items()},
     )
-
-
-def _without(mapping: Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
-    return {key: value for key, value in mapping.items() if key not in keys}
 
 
 def _only(entry: Fields, *keys: str) -> None:

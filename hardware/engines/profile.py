@@ -77,7 +77,7 @@ class KernelCoefficients:
 
     calibration, how far they can be trusted:
       "measured"   16-bit GEMM, prefill and decode attention of this engine were all measured on this GPU
-      "partial"    some of the three were; the rest is another engine's on it, or the universal default
+      "partial"    some of the three were; the rest is another engine's on it, a sibling's or the universal default
       "sibling"    measured on `calibrated_on`, which has the same silicon but other clocks, memory or link
       "datasheet"  the universal default: typical of measured GPUs, applied to this GPU's datasheet figures
     gemm: keys of {"16bit", "fp8", "nvfp4"}; a missing key was not measured.

@@ -8,6 +8,7 @@ from servecast.hardware.catalogue import is_path, normalised, user_file
 from servecast.hardware.engines.kernel_files import KernelFiles
 from servecast.hardware.engines.profile import Elementwise, EngineProfile, HostTimes
 from servecast.hardware.errors import ConfigError, did_you_mean
+from servecast.hardware.gpus import gpu_key
 from servecast.hardware.memory_rules import (
     MemoryRules,
     load_memory_rules,
@@ -22,6 +23,7 @@ DEFAULT_ENGINE = "vllm-0.19"
 _FOLDER = Path(__file__).parent
 _KERNELS = _FOLDER / "kernels"
 _KEYS = (
+    "based_on",
     "engine",
     "version",
     "async_scheduling",
@@ -30,6 +32,7 @@ _KEYS = (
     "elementwise",
     "kernels_of",
     "kernels_folder",
+    "kernels",
     "memory",
     "sources",
 )
@@ -44,8 +47,10 @@ def load_engine(key_or_path: str, base_dir: Path | None = None) -> EngineProfile
     """A profile by key (`vllm-0.19`; case does not matter) or by path.
 
     A path ends in .yaml or .yml or holds a path separator; it is relative to `base_dir` (default: the working
-    directory). Raises ConfigError for an unknown key, a missing file or a wrong field. A user's file may name
-    a `kernels_folder`, relative to itself: coefficients by GPU key that go before those that ship.
+    directory). Raises ConfigError for an unknown key, a missing file or a wrong field. A user's file may take all that
+    it leaves out from a profile that ships (`based_on: vllm-0.19`), and hold coefficients of its own that go before
+    those that ship: group by group under `kernels` and the GPU's key, or a file a GPU in a `kernels_folder`, relative
+    to itself.
     """
     wanted = normalised(key_or_path)
     if is_path(key_or_path):
@@ -59,8 +64,9 @@ def load_engine(key_or_path: str, base_dir: Path | None = None) -> EngineProfile
 
 def _profile(key: str, fields: Fields) -> EngineProfile:
     fields.only(_KEYS)
+    fields = _with_base(fields)
     engine = fields.text("engine")
-    kernels = KernelFiles(_kernel_folders(fields), fields.texts("kernels_of") or (engine,))
+    kernels = KernelFiles(_kernel_folders(fields), fields.texts("kernels_of") or (engine,), _own_kernels(fields))
     return EngineProfile(
         key=key,
         engine=engine,
@@ -74,6 +80,29 @@ def _profile(key: str, fields: Fields) -> EngineProfile:
         memory=_memory(fields),
         sources=fields.text_map("sources"),
     )
+
+
+def _with_base(fields: Fields) -> Fields:
+    """`fields`, with those of the shipped profile that `based_on` names where they leave something out."""
+    if not fields.has("based_on"):
+        return fields
+    name = normalised(fields.text("based_on"))
+    if name not in engine_keys():
+        raise fields.error("based_on", f"unknown engine {name!r}", did_you_mean(name, engine_keys()))
+    values = dict(read_yaml(_FOLDER / f"{name}.yaml").data)
+    for key, value in fields.values.items():
+        whole = not isinstance(value, dict) or not isinstance(values.get(key), dict)
+        if value is not None:
+            values[key] = value if whole else values[key] | value
+    return Fields(fields.source, fields.path, values)
+
+
+def _own_kernels(fields: Fields) -> dict[str, Fields]:
+    """The groups under `kernels`, by GPU key; an alias of the catalogue stands for its GPU."""
+    if not fields.has("kernels"):
+        return {}
+    section = fields.section("kernels")
+    return {gpu_key(name): section.section(name) for name in section.values}
 
 
 def _kernel_folders(fields: Fields) -> list[Path]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -123,6 +125,37 @@ def test_users_kernels_go_before_those_that_ship(tmp_path: Path) -> None:
     assert engine.kernels_for("h200-sxm") == load_engine("vllm-0.19").kernels_for("h200-sxm")
 
 
+def test_users_file_may_change_one_thing_of_a_profile_that_ships(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("based_on: vllm-0.15\nhost: {step_ms: 1.5}\nsources: {host: my own runs}\n")
+
+    engine, base = load_engine("mine.yaml", tmp_path), load_engine("vllm-0.15")
+
+    assert engine.host == replace(base.host, step_s=1.5e-3)
+    assert engine.sources == {**base.sources, "host": "my own runs"}
+    assert (engine.key, engine.version, engine.memory) == ("mine", "0.15", base.memory)
+
+
+def test_users_groups_replace_those_of_the_gpu_and_leave_the_others(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("based_on: vllm-0.19\nkernels:\n  h100:\n" + indent(OWN_KERNELS, "    "))
+
+    engine, base = load_engine("mine.yaml", tmp_path), load_engine("vllm-0.19")
+    own, shipped = engine.kernels_for("h100-sxm"), base.kernels_for("h100-sxm")
+
+    assert own.gemm["16bit"].e_c == 0.8
+    assert own.sources["gemm_16bit"] == "my own runs"
+    assert own.calibration == "measured"
+    assert (own.gemm["fp8"], own.decode, own.all_reduce) == (shipped.gemm["fp8"], shipped.decode, shipped.all_reduce)
+    assert engine.kernels_for("h200-sxm") == base.kernels_for("h200-sxm")
+
+
+@pytest.mark.parametrize("gpu", ["l4", "h100-nvl", "a-gpu-of-my-own"])
+def test_one_own_group_makes_an_unmeasured_gpu_partly_measured(tmp_path: Path, gpu: str) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"based_on: vllm-0.19\nkernels:\n  {gpu}:\n" + indent(OWN_KERNELS, "    "))
+
+    assert load_engine(str(file)).kernels_for(gpu).calibration == "partial"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -131,6 +164,8 @@ def test_users_kernels_go_before_those_that_ship(tmp_path: Path) -> None:
         ("step_ms: 0.2", "step_ms: -1", ":5: host.step_ms: must be a number, 0 or more, found -1"),
         (", server_ms: 3", "", ":5: host.server_ms: is missing"),
         ('"0.99"', "0.99", ':2: version: must be a text, found 0.99. Put it in quotes: "0.99"'),
+        ("engine: vllm", "based_on: vllm-9", ":1: based_on: unknown engine 'vllm-9'. Did you mean 'vllm-0.19'"),
+        ("engine: vllm", "engine: vllm\nkernels: {h100: {gem_16bit: {}}}", ":2: kernels.h100.gem_16bit: unknown key"),
         ("memory: vllm-0.19", "memory: vllm-0.19\nkernels_folder: nowhere", ":8: kernels_folder: no such folder"),
     ],
 )
