@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
+
+from servecast.reports.table_formats import to_rich
+from servecast.reports.tables import Column, Table
+from servecast.reports.units import COUNT, TWO_DECIMALS
 
 LATENCIES = (("ttft", "TTFT"), ("tpot", "TPOT"), ("itl", "ITL"), ("e2el", "E2EL"))
 _STATISTICS = ("mean", "p50", "p90", "p95", "p99")
@@ -31,15 +35,15 @@ _REASONS = {
 
 def render_run(summary: Mapping[str, Any], title: str) -> RenderableType:
     """Everything that the terminal shows of a run."""
-    parts: list[RenderableType] = [Text(title, style="bold"), _totals(summary), _latencies(summary)]
+    parts: list[RenderableType] = [Text(title, style="bold"), _totals(summary), to_rich(latency_table(summary))]
     if "cohorts" in summary:
-        parts.append(_cohorts(summary["cohorts"]))
+        parts.append(to_rich(cohort_table(summary["cohorts"])))
     parts += [Text(line) for line in explain(summary)]
     return Group(*parts)
 
 
-def _totals(summary: Mapping[str, Any]) -> Table:
-    table = Table.grid(padding=(0, 2))
+def _totals(summary: Mapping[str, Any]) -> RichTable:
+    table = RichTable.grid(padding=(0, 2))
     table.add_column()
     table.add_column(justify="right")
     table.add_row("Successful requests", f"{summary['completed']:,}")
@@ -59,30 +63,25 @@ def _totals(summary: Mapping[str, Any]) -> Table:
     return table
 
 
-def _latencies(summary: Mapping[str, Any]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("ms")
-    for statistic in _STATISTICS:
-        table.add_column(statistic, justify="right")
-    for key, name in LATENCIES:
-        table.add_row(name, *(_ms(summary[f"{statistic}_{key}_ms"]) for statistic in _STATISTICS))
-    table.add_row("Queue time", *(_ms(summary["queue_time"][statistic]) for statistic in _STATISTICS))
-    return table
+def latency_table(summary: Mapping[str, Any]) -> Table:
+    """Statistics of the latencies, one row a metric."""
+    rows: list[dict[str, Any]] = [
+        {"metric": name, **{statistic: summary[f"{statistic}_{key}_ms"] for statistic in _STATISTICS}}
+        for key, name in LATENCIES
+    ]
+    rows.append({"metric": "Queue time", **summary["queue_time"]})
+    columns = [Column("metric", "ms"), *(Column(name, name, TWO_DECIMALS) for name in _STATISTICS)]
+    return Table("latencies", "Latencies", columns, rows)
 
 
-def _cohorts(cohorts: Mapping[str, Any]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("cohort", no_wrap=True)
-    for title in ("completed", "failed", "TTFT p50", "TTFT p99", "TPOT p50", "TPOT p99", "E2EL p99"):
-        table.add_column(title, justify="right")
-    for name, part in cohorts.items():
-        keys = ("p50_ttft_ms", "p99_ttft_ms", "p50_tpot_ms", "p99_tpot_ms", "p99_e2el_ms")
-        table.add_row(name, f"{part['completed']:,}", f"{part['failed']:,}", *(_ms(part[key]) for key in keys))
-    return table
-
-
-def _ms(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.2f}"
+def cohort_table(cohorts: Mapping[str, Any]) -> Table:
+    """Each class of requests by itself, times in ms."""
+    columns = [Column("cohort", "cohort"), Column("completed", "completed", COUNT), Column("failed", "failed", COUNT)]
+    columns += [
+        Column(f"{statistic}_{metric}_ms", f"{metric.upper()} {statistic}", TWO_DECIMALS)
+        for metric, statistic in (("ttft", "p50"), ("ttft", "p99"), ("tpot", "p50"), ("tpot", "p99"), ("e2el", "p99"))
+    ]
+    return Table("cohorts", "Cohorts", columns, [{"cohort": name, **part} for name, part in cohorts.items()])
 
 
 def explain(summary: Mapping[str, Any]) -> list[str]:

@@ -20,6 +20,7 @@ NEEDED = (
     "hardware/engines/kernels/h100-sxm.yaml",
     "model/llms/llama-3.1-8b.yaml",
     "configs/profiles/sharegpt.yaml",
+    "reports/templates/table.html",
     "py.typed",
 )
 
