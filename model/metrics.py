@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from servecast.model.cohorts import cohorts
+from servecast.model.operating_points import operating_points
 from servecast.model.records import COMPLETED, REJECTED, UNFINISHED
 from servecast.model.simulation import SimulationResult
 from servecast.model.slo import Slo, SloLimit
@@ -34,7 +35,7 @@ def summarise(result: SimulationResult) -> dict[str, Any]:
     summary["max_concurrent_requests"] = _max_concurrent(result)
     summary |= _keys("itl", describe_ms(*token_gaps_s(result)))
     summary["slo"] = _slo_verdict(result.parameters.slo, summary, times)
-    summary |= _counters(result) | _limits(result)
+    summary |= _counters(result) | _limits(result) | {"roofline": operating_points(result)}
     if result.parameters.cohorts is not None:
         members = cohorts(result.parameters.cohorts, result.workload)
         summary["cohorts"] = {name: _requests_summary(result, times, mask) for name, mask in members}

@@ -13,6 +13,7 @@ from servecast.hardware.errors import InvariantError
 from servecast.model.admission import AdmissionRule, QueueState
 from servecast.model.block_pool import BlockPool
 from servecast.model.decode_batch import DecodeBatch
+from servecast.model.interruptions import Interruptions
 from servecast.model.limits import Limits
 from servecast.model.preemption import VICTIMS, HostMemory
 from servecast.model.progress import Progress
@@ -52,6 +53,7 @@ class Scheduler:
         self.running: dict[int, Request] = {}
         self.decodes = DecodeBatch(pool.block_size, tuple(windows))
         self.progress = Progress(parameters.max_num_seqs)
+        self.interruptions = Interruptions()
         self.gaps_s: list[float] = []
         self.prefix_tokens = 0
         self.prefix_hit_tokens = 0
@@ -240,6 +242,8 @@ class Scheduler:
             request.scheduled_s = now_s
             self.prefix_tokens += request.prompt_tokens
             self.prefix_hit_tokens += hits * pool.block_size
+        else:
+            self.interruptions.resumed(request.id, now_s)
         if self._reserves_outputs:
             self._reserved_blocks += pool.blocks_for(request.max_kv_tokens)
         if request.swapped:
@@ -321,6 +325,7 @@ class Scheduler:
         else:
             request.lost_tokens = max(request.lost_tokens, request.computed_tokens)
             request.computed_tokens = 0
+        self.interruptions.preempted(request.id, now_s, swapped=request.swapped)
         self.waiting_tokens += request.prompt_tokens
         if self.parameters.preemption.reinsert == "front":
             self.waiting.push_front(request)
@@ -338,6 +343,7 @@ class Scheduler:
                 request.first_token_s = now_s
             elif request.last_token_s is not None:
                 self.gaps_s.append(now_s - request.last_token_s)
+                self.interruptions.restored(request.id, now_s)
                 request.last_token_s = None
         if self._interrupted:
             for request in self._interrupted:

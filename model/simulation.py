@@ -22,6 +22,7 @@ from servecast.model.cohorts import CohortParameters
 from servecast.model.fit_advice import FitQuestion, changes_that_fit
 from servecast.model.forward import ForwardPass, build_forward_pass
 from servecast.model.host_link import HostLink, LinkParameters
+from servecast.model.interruptions import interruption_columns
 from servecast.model.layout import ReplicaLayout
 from servecast.model.ledger import RESOURCES
 from servecast.model.memory import MemoryPlan, plan_memory
@@ -66,8 +67,8 @@ class SimulationResult:
     reasons: why requests were rejected, by id. resumed_gaps_s: gaps between tokens over a preemption.
     seconds_by_resource: step time by what limited it, all replicas together. swap_bytes: copied in and out, per GPU.
     prefix_tokens, prefix_hit_tokens: prompt tokens looked up in the prefix cache, and found. recompute_seconds:
-    estimate of the time that recomputed tokens took. thrash_events: (replica, time in s, ratio), see thrash.py.
-    livelocked: ids.
+    estimate of the time that recomputed tokens took. interruptions: preemptions by column, see interruptions.py.
+    thrash_events: (replica, time in s, ratio), see thrash.py. livelocked: ids.
     """
 
     parameters: SimulationParameters
@@ -83,6 +84,7 @@ class SimulationResult:
     prefix_tokens: int
     prefix_hit_tokens: int
     recompute_seconds: float
+    interruptions: Mapping[str, NDArray[Any]]
     thrash_events: tuple[tuple[int, float, float], ...]
     livelocked: tuple[int, ...]
 
@@ -266,6 +268,7 @@ def _result(
         prefix_tokens=sum(replica.scheduler.prefix_tokens for replica in fleet),
         prefix_hit_tokens=sum(replica.scheduler.prefix_hit_tokens for replica in fleet),
         recompute_seconds=sum(replica.ledger.recompute_s for replica in fleet),
+        interruptions=interruption_columns([replica.scheduler.interruptions for replica in fleet]),
         thrash_events=tuple(
             (replica.index, *event) for replica in fleet for event in replica.scheduler.progress.thrash.events
         ),

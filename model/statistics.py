@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,7 +32,7 @@ def describe_ms(seconds: Floats, weights: Floats | None = None) -> dict[str, flo
     return dict(zip(names, (mean, float(quantiles[0]), std, *quantiles.tolist()), strict=True))
 
 
-def weighted_percentiles(values: Floats, counts: Floats, percentiles: tuple[int, ...]) -> Floats:
+def weighted_percentiles(values: Floats, counts: Floats, percentiles: Sequence[float]) -> Floats:
     """What `np.percentile` gives for the sample in which `values[i]` occurs `counts[i]` times (at least one in all)."""
     order = np.argsort(values, kind="stable")
     ordered, ends = values[order], np.cumsum(counts[order])

@@ -43,6 +43,20 @@ class Run:
 
         return steps_frame(self.result)
 
+    @cached_property
+    def series(self) -> pd.DataFrame:
+        """The run over time in at most a thousand rows: tokens, queue, KV usage, preemptions."""
+        from servecast.reports.series import series_frame
+
+        return series_frame(self.result)
+
+    @cached_property
+    def distributions(self) -> pd.DataFrame:
+        """Quantiles of the latencies (ms), by cohort and metric."""
+        from servecast.reports.distributions import distributions_frame
+
+        return distributions_frame(self.result)
+
     def _accuracy(self) -> dict[str, Any]:
         parameters = self.result.parameters
         kernels = parameters.engine.kernels_for(parameters.gpu.key)

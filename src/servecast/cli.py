@@ -32,7 +32,10 @@ def run(
     scenario: Annotated[Path, typer.Argument(help="Scenario file (YAML).")],
     overrides: Overrides = None,
     json: Json = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for summary.json, requests.csv and scenario.yaml.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the files that `servecast report` reads.")] = None,
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="Also write timeline.json, a trace for Perfetto.")
+    ] = False,
 ) -> None:
     """Simulate one scenario.
 
@@ -40,7 +43,7 @@ def run(
     """
     from servecast.commands.run import run_scenario
 
-    run_scenario(scenario, overrides or [], as_json=json, out=out)
+    run_scenario(scenario, overrides or [], as_json=json, out=out, with_timeline=timeline)
 
 
 @app.command()

@@ -34,8 +34,11 @@ def test_json_is_the_summary(servecast: Servecast, scenario: Path) -> None:
 def test_out_writes_files_that_repeat_the_run(servecast: Servecast, scenario: Path, tmp_path: Path) -> None:
     first = servecast("run", scenario, "--json", "--out", tmp_path / "out")
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == [
+        "details.json",
+        "distributions.csv",
         "requests.csv",
         "scenario.yaml",
+        "series.csv",
         "summary.json",
     ]
     assert json.loads((tmp_path / "out" / "summary.json").read_text()) == json.loads(first.stdout)
@@ -47,6 +50,17 @@ def test_out_writes_files_that_repeat_the_run(servecast: Servecast, scenario: Pa
     for summary in (again, expected := json.loads(first.stdout)):
         del summary["provenance"]
     assert again == expected
+
+
+def test_timeline_is_a_trace_and_needs_a_folder(servecast: Servecast, scenario: Path, tmp_path: Path) -> None:
+    done = servecast("run", scenario, "--timeline", "--out", tmp_path / "out")
+    assert "timeline.json" in done.stdout
+    trace = json.loads((tmp_path / "out" / "timeline.json").read_text())
+    spans = [event for event in trace["traceEvents"] if event["ph"] == "b" and event["name"].startswith("request")]
+    assert len(spans) == 50
+    done = servecast("run", scenario, "--timeline")
+    assert done.returncode == 2
+    assert "--timeline: needs --out DIR" in done.stderr
 
 
 def test_set_overrides_a_key(servecast: Servecast, scenario: Path) -> None:
