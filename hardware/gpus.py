@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from servecast.hardware.catalogue import is_path, normalised, user_file
@@ -25,6 +25,7 @@ _FIGURES = (
     "sm_count",
     "l2_mb",
     "link",
+    "all_reduce",
     "pcie_gb_per_s",
     "tdp_w",
 )
@@ -33,11 +34,15 @@ _KEYS = ("name", "vendor", "generation", "aliases", *_FIGURES, "notes", "sources
 
 @dataclass(frozen=True)
 class Link:
-    """How GPUs of a server reach each other. bytes_per_s: per GPU, one way. domain_gpus: number it joins."""
+    """How GPUs of a server reach each other. bytes_per_s: per GPU, one way. domain_gpus: number it joins.
+
+    peer_bytes_per_s: one way between two GPUs where each pair has a link of its own (a mesh), None behind a switch.
+    """
 
     name: str
     bytes_per_s: float
     domain_gpus: int
+    peer_bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,9 @@ class Gpu:
     peak_flops: by arithmetic type, keys of PEAK_KINDS; a missing key means no native support.
     memory_usable_gib: what the engine sees as total (torch.cuda.mem_get_info), a little less than nvidia-smi.
     sm_count: streaming multiprocessors, or AMD's compute units. pcie_bytes_per_s: one direction, to the host.
-    link: None when GPUs reach each other over PCIe only. notes: what a reader should know of the figures.
+    link: None when GPUs reach each other over PCIe only. all_reduce: as measured on one's own server, number of GPUs ->
+    (latency in s, bus bandwidth in bytes/s as nccl-tests define it); empty for the GPUs of the catalogue.
+    notes: what a reader should know of the figures.
     sources: key of the figure in the YAML file -> where it is from.
     """
 
@@ -68,6 +75,7 @@ class Gpu:
     aliases: tuple[str, ...]
     sources: Mapping[str, str]
     notes: str = ""
+    all_reduce: Mapping[int, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def server_gpus(self) -> int:
@@ -133,6 +141,7 @@ def _read_gpu(file: Path) -> Gpu:
         aliases=tuple(normalised(alias) for alias in fields.texts("aliases")),
         sources=_sources(fields),
         notes=fields.text("notes", ""),
+        all_reduce=_all_reduce(fields.section("all_reduce")) if fields.has("all_reduce") else {},
     )
 
 
@@ -153,8 +162,25 @@ def _usable_gib(fields: Fields) -> float:
 
 
 def _link(fields: Fields) -> Link:
-    fields.only(("name", "gb_per_s", "domain_gpus"))
-    return Link(fields.text("name"), fields.number("gb_per_s") * 1e9, fields.count("domain_gpus"))
+    fields.only(("name", "gb_per_s", "domain_gpus", "peer_gb_per_s"))
+    return Link(
+        name=fields.text("name"),
+        bytes_per_s=fields.number("gb_per_s") * 1e9,
+        domain_gpus=fields.count("domain_gpus"),
+        peer_bytes_per_s=fields.number("peer_gb_per_s") * 1e9 if fields.has("peer_gb_per_s") else None,
+    )
+
+
+def _all_reduce(fields: Fields) -> dict[int, tuple[float, float]]:
+    """`{2: {latency_us: 7, bus_gb_per_s: 20}, ...}` by number of GPUs."""
+    measured: dict[int, tuple[float, float]] = {}
+    for gpus in fields.values:
+        if isinstance(gpus, bool) or not isinstance(gpus, int) or gpus < 2:
+            raise fields.error(gpus, f"must be a number of GPUs, 2 or more, found {gpus!r}")
+        entry = fields.section(gpus)
+        entry.only(("latency_us", "bus_gb_per_s"))
+        measured[gpus] = (entry.number("latency_us", zero=True) * 1e-6, entry.number("bus_gb_per_s") * 1e9)
+    return measured
 
 
 def _sources(fields: Fields) -> dict[str, str]:

@@ -20,7 +20,7 @@ class Fields:
 
     source: YamlSource
     path: KeyPath
-    values: Mapping[str, Any]
+    values: Mapping[Any, Any]
 
     @classmethod
     def of_file(cls, source: YamlSource, what: str) -> Fields:
@@ -29,7 +29,7 @@ class Fields:
             raise ConfigError(f"must hold the fields of {what}, one `key: value` a line", file=source.file)
         return cls(source, (), source.data)
 
-    def error(self, key: str, problem: str, hint: str | None = None) -> ConfigError:
+    def error(self, key: str | int, problem: str, hint: str | None = None) -> ConfigError:
         """An error about `key` of this mapping, to be raised by the caller."""
         path = (*self.path, key)
         dotted = ".".join(map(str, path))
@@ -41,7 +41,7 @@ class Fields:
             if key not in allowed:
                 raise self.error(str(key), "unknown key", did_you_mean(str(key), allowed))
 
-    def has(self, key: str) -> bool:
+    def has(self, key: str | int) -> bool:
         return self.values.get(key) is not None
 
     def number(self, key: str, *, zero: bool = False) -> float:
@@ -84,7 +84,7 @@ class Fields:
             raise self.error(key, f"must be a list of names, as [first, second], found {value!r}")
         return tuple(value)
 
-    def section(self, key: str) -> Fields:
+    def section(self, key: str | int) -> Fields:
         """The mapping under `key`."""
         value = self._present(key, "a mapping")
         if not isinstance(value, dict):
@@ -98,7 +98,7 @@ class Fields:
         section = self.section(key)
         return {name: section.text(name) for name in section.values}
 
-    def _present(self, key: str, right: str) -> Any:
+    def _present(self, key: str | int, right: str) -> Any:
         if not self.has(key):
             raise self.error(key, f"is missing; it must be {right}")
         return self.values[key]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from servecast.hardware.engines import RingAllReduce
+from servecast.hardware.engines import NvlinkAllReduce, RingAllReduce
 from servecast.model.architecture import Attention
+from servecast.model.collectives import pcie_share
 from servecast.model.simulation import SimulationParameters
 
 
@@ -16,19 +17,25 @@ def caveats(parameters: SimulationParameters) -> Iterator[str]:
 
 
 def _all_reduce(parameters: SimulationParameters) -> Iterator[str]:
+    """Of layouts whose all-reduce was not measured: over an unmeasured link, or (in part) over PCIe."""
     gpus, gpu = parameters.layout.tensor_parallel_size, parameters.gpu
-    form = parameters.engine.kernels_for(gpu.key).all_reduce
-    if gpus == 1 or (gpu.link is not None and gpu.link.domain_gpus >= gpus):
+    kernels = parameters.engine.kernels_for(gpu.key)
+    measured = gpus in gpu.all_reduce or isinstance(kernels.all_reduce, RingAllReduce)
+    if gpus == 1 or measured or isinstance(kernels.all_reduce, NvlinkAllReduce):
         return
-    topology = "The server's topology decides it: do not rank GPUs by this."
-    if isinstance(form, RingAllReduce) and gpus in form.per_gpus:
-        speed = form.per_gpus[gpus][1] / 1e9
-        yield f"All-reduce over PCIe is as measured on one server ({speed:.1f} GB/s with {gpus} GPUs). {topology}"
-    else:
+    if gpu.link is not None and gpu.link.domain_gpus >= gpus:
         yield (
-            f"All-reduce of {gpus} GPUs over PCIe is priced from the datasheet, not measured; servers can be many "
-            f"times slower. {topology}"
+            f"All-reduce over {gpu.link.name} was not measured on this GPU: its latency is that of others' links, its "
+            "bandwidth the datasheet's times their share."
         )
+        return
+    share, pcie = pcie_share(gpus, kernels), gpu.pcie_bytes_per_s / 1e9
+    yield (
+        f"All-reduce of {gpus} GPUs over PCIe is priced at {share.share * pcie:.0f} GB/s, typical of servers that were "
+        f"measured; they reach {share.lowest * pcie:.0f} to {share.highest * pcie:.0f} GB/s with this link, by their "
+        "topology and not by the GPU. Measure yours (all_reduce_perf of nccl-tests) and state it as all_reduce in the "
+        "GPU's file."
+    )
 
 
 def _windows(parameters: SimulationParameters) -> Iterator[str]:

@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from servecast.hardware.engines import (
     DecodeCoefficients,
     GemmCoefficients,
-    NvlinkAllReduce,
     PrefillCoefficients,
-    RingAllReduce,
 )
 
 Floats = NDArray[np.float64]
@@ -66,14 +64,20 @@ class GemmForm:
     def seconds(self, m: Floats, n: float, k: float) -> GemmTime:
         """y[m, n] = x[m, k] W[n, k]^T, output in 16 bit; `m` tokens (array, >= 1)."""
         c = self.coefficients
-        starvation = 1.0 + c.s * (_TILE_ELEMENTS * self.sm_count / (m * n)) ** c.starvation_power
-        compute = 2.0 * m * n * k / (c.e_c * self.peak_flops) * starvation
+        compute = 2.0 * m * n * k / (c.e_c * self.peak_flops) + self._starved_s(m, n, k)
         traffic = self.weight_bytes * n * k + self.activation_bytes * m * k + 2.0 * m * n
         memory = traffic / (c.e_m * self.bytes_per_s)
         fixed = c.t0_s + self.quant_bytes * m * k / (c.e_m * self.bytes_per_s)
         both = pnorm(compute, memory, c.p)
         bound = compute > memory
         return GemmTime(fixed, np.where(bound, both, 0.0), np.where(bound, 0.0, both))
+
+    def _starved_s(self, m: Floats, n: float, k: float) -> Any:
+        """What too few output tiles cost: the time that a tile took an SM of the GPU on which it was measured."""
+        c, measured = self.coefficients, self.coefficients.tile_measured_on
+        peak, sm_count = (self.peak_flops, self.sm_count) if measured is None else measured
+        share = c.s * (_TILE_ELEMENTS * sm_count / (m * n)) ** c.starvation_power
+        return share * 2.0 * m * n * k / (c.e_c * peak)
 
 
 def pnorm(a: Floats, b: Floats, p: float) -> Floats:
@@ -170,30 +174,3 @@ def decode_attention(
         per_context_token_s=2.0 * num_kv_heads * head_dim * kv_bytes / reach,
         per_longest_token_s=c.c_ctx_s_per_token,
     )
-
-
-def all_reduce_seconds(bytes_: Floats, gpus: int, form: NvlinkAllReduce | RingAllReduce) -> Floats:
-    """Sum `bytes_` (per GPU) over `gpus` GPUs of one server."""
-    if isinstance(form, RingAllReduce):
-        return ring_seconds(bytes_, gpus, form)
-    ring = 2.0 * (gpus - 1) / gpus * bytes_
-    oneshot = (gpus - 1) * bytes_ / form.small_oneshot_bytes_per_s
-    twoshot = form.small_twoshot_extra_s + ring / form.small_twoshot_bytes_per_s
-    small = form.small_a_s + form.small_b_s_per_peer * (gpus - 1) + np.minimum(oneshot, twoshot)
-    return np.where(bytes_ <= form.small_max_bytes, small, ring_seconds(bytes_, gpus, form.large))
-
-
-def ring_seconds(bytes_: Floats, gpus: int, form: RingAllReduce) -> Floats:
-    """With the figures for the largest measured number of GPUs up to `gpus` (else for the smallest)."""
-    measured = [number for number in form.per_gpus if number <= gpus]
-    fixed, speed = form.per_gpus[max(measured) if measured else min(form.per_gpus)]
-    return fixed + 2.0 * (gpus - 1) / gpus * bytes_ / speed
-
-
-def link_all_reduce_seconds(bytes_: Floats, gpus: int, bytes_per_s: float) -> Floats:
-    """Ring over a link that nobody measured: 10 us + 2 us a peer, and 80 % of the datasheet's one-direction bandwidth.
-
-    The latency is that of NCCL on PCIe and NVLink machines (7 to 14 us for two to four GPUs), the share that of NCCL on
-    NVLink (0.79 to 0.84 of 450 GB/s on H100 and H200).
-    """
-    return 10e-6 + 2e-6 * (gpus - 1) + 2.0 * (gpus - 1) / gpus * bytes_ / (0.8 * bytes_per_s)

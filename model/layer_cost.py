@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from servecast.hardware.engines import Elementwise, KernelCoefficients, NvlinkAllReduce, RingAllReduce
+from servecast.hardware.engines import Elementwise, KernelCoefficients
 from servecast.hardware.errors import ConfigError
 from servecast.hardware.gpus import Gpu
 from servecast.model.architecture import Architecture, Attention, DenseMlp, Layer
-from servecast.model.kernels import Floats, GemmForm, all_reduce_seconds, link_all_reduce_seconds
+from servecast.model.collectives import collective_seconds
+from servecast.model.kernels import Floats, GemmForm
 
 # Kernels of a layer that are neither GEMM nor attention: two fused add+norm, rotary embedding, activation.
 _ELEMENTWISE_KERNELS = 4
@@ -116,17 +117,6 @@ class LayerCost:
         if self.gpus == 1:
             return CostByCause(nothing, nothing, nothing, nothing)
         return CostByCause(nothing, nothing, nothing, collective_seconds(bytes_, self.gpus, self.gpu, self.kernels))
-
-
-def collective_seconds(bytes_: Floats, gpus: int, gpu: Gpu, kernels: KernelCoefficients) -> Floats:
-    """All-reduce of `bytes_` over `gpus` GPUs: as measured, else over the datasheet's link, else over PCIe."""
-    form = kernels.all_reduce
-    # Over PCIe more GPUs than were measured are another machine's matter: its topology decides.
-    if isinstance(form, NvlinkAllReduce) or (isinstance(form, RingAllReduce) and gpus <= max(form.per_gpus)):
-        return all_reduce_seconds(bytes_, gpus, form)
-    link = gpu.link
-    speed = link.bytes_per_s if link is not None and link.domain_gpus >= gpus else gpu.pcie_bytes_per_s
-    return link_all_reduce_seconds(bytes_, gpus, speed)
 
 
 def price_tokens(cost: LayerCost, architecture: Architecture, tokens: Floats) -> CostByCause:

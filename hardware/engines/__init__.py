@@ -12,6 +12,7 @@ from servecast.hardware.engines.profile import (
     HostTimes,
     KernelCoefficients,
     NvlinkAllReduce,
+    PcieShare,
     PrefillCoefficients,
     RingAllReduce,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "HostTimes",
     "KernelCoefficients",
     "NvlinkAllReduce",
+    "PcieShare",
     "PrefillCoefficients",
     "RingAllReduce",
     "engine_keys",

@@ -16,40 +16,37 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from servecast.hardware.engines.kernel_entries import (
+    read_decode,
+    read_gemm,
+    read_nvlink,
+    read_prefill,
+    read_residual,
+    read_ring,
+    read_share,
+)
 from servecast.hardware.engines.profile import (
-    DecodeCoefficients,
-    GemmCoefficients,
     KernelCoefficients,
     NvlinkAllReduce,
-    PrefillCoefficients,
     RingAllReduce,
 )
 from servecast.hardware.yaml_fields import Fields
 from servecast.hardware.yaml_source import read_yaml
 
-_US = 1e-6
-_GB = 1e9
 _ANY_ENGINE = "any"
 _MEASURED_ENGINES = ("vllm", "sglang", "trtllm", _ANY_ENGINE)
 _DEFAULT_STEM = "default"
 _GEMM_GROUPS = {"16bit": "gemm_16bit", "fp8": "gemm_fp8", "nvfp4": "gemm_nvfp4"}
 _PCIE_GROUPS = {n: f"all_reduce_pcie_n{n}" for n in (2, 4, 8)}
 _LARGE_GROUPS = {n: f"all_reduce_large_n{n}" for n in (2, 4, 8)}
+_SHARE_GROUPS = {n: f"all_reduce_pcie_share_n{n}" for n in (2, 4, 8)}
 _NVLINK_GROUPS = ("all_reduce_small", *_LARGE_GROUPS.values())
 _ATTENTION_GROUPS = ("prefill", "decode", "decode_fp8_kv")
 _GROUPS = (*_GEMM_GROUPS.values(), *_ATTENTION_GROUPS, *_NVLINK_GROUPS, *_PCIE_GROUPS.values())
+# Only the default has these: they hold for servers, whatever the GPU.
+_DEFAULT_GROUPS = (*_GROUPS, *_SHARE_GROUPS.values())
 # What a GPU's label rests on: the parts of a step that every dense model has on one GPU.
 _CORE_GROUPS = ("gemm_16bit", "prefill", "decode")
-# Up to here vLLM's own all-reduce kernel was measured and fitted ("small"); above, it hands over to NCCL.
-_SMALL_ALL_REDUCE_BYTES = 8 * 2**20
-# How an error was found: key beside the coefficients -> words for people.
-_RESIDUAL_KINDS = {
-    "heldout": "on shapes held out of the fit",
-    "fit": "in-sample",
-    "leave_one_model_out": "on models held out of the fit",
-    "unseen_gpu": "on a GPU held out of the fit",
-    "untested": "untested",
-}
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,7 @@ class KernelFiles(Mapping[str, KernelCoefficients]):
         self._own = {key: self._entries(fields) for key, fields in (own or {}).items()}
         self._read: dict[str, KernelCoefficients] = {}
         self._default_fields = self._fields(_DEFAULT_STEM)
-        self._default_entries = self._entries(self._default_fields)
+        self._default_entries = self._entries(self._default_fields, _DEFAULT_GROUPS)
         self.default = self._coefficients(self._unmeasured)
 
     def __getitem__(self, gpu_key: str) -> KernelCoefficients:
@@ -149,17 +146,18 @@ class KernelFiles(Mapping[str, KernelCoefficients]):
 
     def _coefficients(self, known: _Known) -> KernelCoefficients:
         """Core groups that are not known are the default's."""
-        core = {group: entry for group, entry in self._default_entries.items() if group in _CORE_GROUPS}
+        always = (*_CORE_GROUPS, *_SHARE_GROUPS.values())
+        core = {group: entry for group, entry in self._default_entries.items() if group in always}
         coefficients = _coefficients(self._default_fields, {**core, **known.entries}, known.label)
         if known.calibrated_on is None:
             return coefficients
         sources = {**coefficients.sources, "calibrated_on": known.why or ""}
         return replace(coefficients, sources=sources, calibrated_on=known.calibrated_on)
 
-    def _entries(self, fields: Fields) -> dict[str, Fields]:
+    def _entries(self, fields: Fields, groups: Sequence[str] = _GROUPS) -> dict[str, Fields]:
         """Group -> the entry that holds for our engines; a group that none of them has is left out."""
-        fields.only((*_GROUPS, "fitted_with"))
-        found = {group: self._choose(fields.section(group)) for group in _GROUPS if fields.has(group)}
+        fields.only((*groups, "fitted_with"))
+        found = {group: self._choose(fields.section(group)) for group in groups if fields.has(group)}
         return {group: entry for group, entry in found.items() if entry is not None}
 
     def _choose(self, group: Fields) -> Fields | None:
@@ -179,60 +177,17 @@ def _coefficients(fields: Fields, entries: Mapping[str, Fields], label: str) -> 
         if group not in entries:
             raise fields.error(group, "is missing")
     fp8_kv = entries.get("decode_fp8_kv")
+    described = {group: entry for group, entry in entries.items() if group not in _SHARE_GROUPS.values()}
     return KernelCoefficients(
         calibration=label,
-        gemm={kind: _gemm(entries[group]) for kind, group in _GEMM_GROUPS.items() if group in entries},
-        prefill=_prefill(entries["prefill"]),
-        decode=_decode(entries["decode"]),
-        decode_fp8_kv=None if fp8_kv is None else _decode(fp8_kv),
+        gemm={kind: read_gemm(entries[group], kind) for kind, group in _GEMM_GROUPS.items() if group in entries},
+        prefill=read_prefill(entries["prefill"]),
+        decode=read_decode(entries["decode"]),
+        decode_fp8_kv=None if fp8_kv is None else read_decode(fp8_kv),
         all_reduce=_all_reduce(entries),
-        residuals={group: _residual(entry) for group, entry in entries.items()},
-        sources={group: entry.text("source") for group, entry in entries.items()},
-    )
-
-
-def _only(entry: Fields, *keys: str) -> None:
-    entry.only((*keys, "source", *_RESIDUAL_KINDS))
-
-
-def _residual(entry: Fields) -> str:
-    """The error of the entry, in words. Exactly one kind must stand there."""
-    kinds = [kind for kind in _RESIDUAL_KINDS if entry.has(kind)]
-    if len(kinds) != 1:
-        raise entry.error("heldout", f"one residual must stand here, one of {', '.join(_RESIDUAL_KINDS)}")
-    return f"{entry.text(kinds[0])} ({_RESIDUAL_KINDS[kinds[0]]})"
-
-
-def _gemm(entry: Fields) -> GemmCoefficients:
-    _only(entry, "t0_us", "e_c", "e_m", "p", "s", "q")
-    return GemmCoefficients(
-        t0_s=entry.number("t0_us", zero=True) * _US,
-        e_c=entry.number("e_c"),
-        e_m=entry.number("e_m"),
-        p=entry.number("p"),
-        s=entry.number("s", zero=True) if entry.has("s") else 0.0,
-        starvation_power=entry.number("q") if entry.has("q") else 1.0,
-    )
-
-
-def _prefill(entry: Fields) -> PrefillCoefficients:
-    _only(entry, "t0_us", "e_c", "e_m", "s_half", "c_tail")
-    return PrefillCoefficients(
-        t0_s=entry.number("t0_us", zero=True) * _US,
-        e_c=entry.number("e_c"),
-        e_m=entry.number("e_m"),
-        s_half_tokens=entry.number("s_half", zero=True),
-        c_tail=entry.number("c_tail", zero=True),
-    )
-
-
-def _decode(entry: Fields) -> DecodeCoefficients:
-    _only(entry, "t0_us", "e_m", "c_item_us", "c_ctx_us_per_1k")
-    return DecodeCoefficients(
-        t0_s=entry.number("t0_us", zero=True) * _US,
-        e_m=entry.number("e_m"),
-        c_item_s=entry.number("c_item_us", zero=True) * _US,
-        c_ctx_s_per_token=entry.number("c_ctx_us_per_1k", zero=True) * _US / 1000,
+        residuals={group: read_residual(entry) for group, entry in described.items()},
+        sources={group: entry.text("source") for group, entry in described.items()},
+        pcie={gpus: read_share(entries[group]) for gpus, group in _SHARE_GROUPS.items() if group in entries},
     )
 
 
@@ -240,29 +195,11 @@ def _all_reduce(entries: Mapping[str, Fields]) -> NvlinkAllReduce | RingAllReduc
     """NVLink if both of its regimes are known, else PCIe if any number of GPUs is, else unknown."""
     large, pcie = _rings(entries, _LARGE_GROUPS), _rings(entries, _PCIE_GROUPS)
     if large is not None and "all_reduce_small" in entries:
-        return _nvlink(entries["all_reduce_small"], large)
+        return read_nvlink(entries["all_reduce_small"], large)
     return pcie
-
-
-def _nvlink(small: Fields, large: RingAllReduce) -> NvlinkAllReduce:
-    _only(small, "a_us", "b_us_per_peer", "bw_twoshot_gbs", "bw_oneshot_gbs", "x_twoshot_us")
-    return NvlinkAllReduce(
-        small_max_bytes=_SMALL_ALL_REDUCE_BYTES,
-        small_a_s=small.number("a_us") * _US,
-        small_b_s_per_peer=small.number("b_us_per_peer", zero=True) * _US,
-        small_oneshot_bytes_per_s=small.number("bw_oneshot_gbs") * _GB,
-        small_twoshot_bytes_per_s=small.number("bw_twoshot_gbs") * _GB,
-        small_twoshot_extra_s=small.number("x_twoshot_us", zero=True) * _US,
-        large=large,
-    )
 
 
 def _rings(entries: Mapping[str, Fields], groups: Mapping[int, str]) -> RingAllReduce | None:
     """Those of `groups` (number of GPUs -> name) that were measured; None if none was."""
-    rings = {gpus: _ring(entries[group]) for gpus, group in groups.items() if group in entries}
+    rings = {gpus: read_ring(entries[group]) for gpus, group in groups.items() if group in entries}
     return RingAllReduce(rings) if rings else None
-
-
-def _ring(entry: Fields) -> tuple[float, float]:
-    _only(entry, "a_us", "busbw_gbs")
-    return entry.number("a_us") * _US, entry.number("busbw_gbs") * _GB

@@ -6,7 +6,7 @@ Plain data, made from YAML by profile_files.py and kernel_files.py. All forms ar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from servecast.hardware.memory_rules import MemoryRules
 
@@ -16,7 +16,9 @@ class GemmCoefficients:
     """t0_s + pnorm(compute, memory; p). e_c, e_m: shares of peak FLOP/s and bandwidth that are reached.
 
     s: weight of output-tile starvation in 8-bit and 4-bit GEMMs, 0 in 16 bit; it falls with the number of output
-    tiles to the power of `starvation_power`.
+    tiles to the power of `starvation_power`. tile_measured_on: peak FLOP/s and SMs of the GPU on which s was fitted.
+    A tile keeps its time on that GPU's siblings, as one with a lower peak and the same memory does not feed it more
+    slowly. None: the GPU itself.
     """
 
     t0_s: float
@@ -25,6 +27,7 @@ class GemmCoefficients:
     p: float
     s: float = 0.0
     starvation_power: float = 1.0
+    tile_measured_on: tuple[float, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,19 @@ class RingAllReduce:
 
 
 @dataclass(frozen=True)
+class PcieShare:
+    """All-reduce over PCIe on a server that nobody measured: latency and share of the link's one-way bandwidth.
+
+    share: median of measured servers; `lowest` and `highest` are the shares of the slowest and the fastest of them.
+    """
+
+    latency_s: float
+    share: float
+    lowest: float
+    highest: float
+
+
+@dataclass(frozen=True)
 class NvlinkAllReduce:
     """Two regimes: up to small_max_bytes a one-shot or two-shot kernel, above it `large`."""
 
@@ -83,6 +99,7 @@ class KernelCoefficients:
     gemm: keys of {"16bit", "fp8", "nvfp4"}; a missing key was not measured.
     decode_fp8_kv: None where only a 16-bit KV cache was measured.
     all_reduce: None where it was not measured over this GPU's link; the datasheet's link has to do then.
+    pcie: by number of GPUs, for servers whose GPUs reach each other over PCIe and were not measured.
     residuals: group of coefficients -> median/p90 error and on which points. sources: group -> where from.
     Groups: gemm_16bit (fp8, nvfp4), prefill, decode, decode_fp8_kv, all_reduce_small (large_n2, pcie_n2 ...).
     """
@@ -96,6 +113,7 @@ class KernelCoefficients:
     residuals: Mapping[str, str]
     sources: Mapping[str, str]
     calibrated_on: str | None = None
+    pcie: Mapping[int, PcieShare] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from servecast.hardware.engines import (
     GemmCoefficients,
     NvlinkAllReduce,
     PrefillCoefficients,
-    RingAllReduce,
     load_engine,
 )
 from servecast.hardware.engines.kernel_files import KernelFiles
@@ -182,7 +181,10 @@ def test_coefficients_equal_those_of_the_study(shared_data: Path, gpu: str, engi
     gemm_fits |= {k: fits[f"gemm_{k}_{engine}"] for k in ("fp8", "nvfp4") if f"gemm_{k}_{engine}" in fits}
     if (gpu, engine) in REFITTED_FP8:
         del gemm_fits["fp8"]
-    assert {kind: kernels.gemm[kind] for kind in gemm_fits} == {kind: gemm(fit) for kind, fit in gemm_fits.items()}
+    entry = load_gpu(gpu)
+    for kind, fit in gemm_fits.items():
+        peak = entry.peak_flops["fp4" if kind == "nvfp4" else kind]
+        assert kernels.gemm[kind] == gemm(fit, (peak, entry.sm_count)), kind
     assert kernels.prefill == prefill(fits[f"attn_prefill_{attention}"])
     assert kernels.decode == decode(fits[f"attn_decode_{attention}"])
     fp8_kv = fits.get("attn_decode_vllm_kvfp8")
@@ -198,8 +200,9 @@ def test_a40_gemm_equals_that_of_the_study(shared_data: Path) -> None:
     assert shipped("a40").gemm["16bit"] == gemm(fits["gemm_fp16"])
 
 
-def gemm(fit: dict[str, Any]) -> GemmCoefficients:
-    return GemmCoefficients(us(fit["t0_us"]), fit["e_c"], fit["e_m"], fit["p"], fit.get("s", 0.0))
+def gemm(fit: dict[str, Any], measured_on: Any = None) -> GemmCoefficients:
+    measured = {"tile_measured_on": measured_on} if "s" in fit else {}
+    return GemmCoefficients(us(fit["t0_us"]), fit["e_c"], fit["e_m"], fit["p"], fit.get("s", 0.0), **measured)
 
 
 def prefill(fit: dict[str, Any]) -> PrefillCoefficients:
@@ -210,11 +213,11 @@ def decode(fit: dict[str, Any]) -> DecodeCoefficients:
     return DecodeCoefficients(us(fit["t0_us"]), fit["e_m"], us(fit["c_item_us"]), us(fit["c_ctx_us_per_1k"] / 1000))
 
 
-def all_reduce(fits: dict[str, Any], large: Any) -> NvlinkAllReduce | RingAllReduce:
+def all_reduce(fits: dict[str, Any], large: Any) -> NvlinkAllReduce | None:
     """large: of our own fit, see benchmarks/calibration/refit.py."""
     if "allreduce_nccl" not in fits:
-        by_gpus = {n: fits[f"allreduce_pcie_nccl_n{n}"] for n in (2, 4, 8)}
-        return RingAllReduce({n: (us(fit["a_us"]), fit["busbw_gbs"] * 1e9) for n, fit in by_gpus.items()})
+        # over PCIe no GPU keeps the table of the server that it was measured on
+        return None
     small = fits["allreduce_custom_le8MB"]
     return NvlinkAllReduce(
         small_max_bytes=8 * 2**20,

@@ -8,14 +8,11 @@ import pytest
 from servecast.hardware.engines import (
     DecodeCoefficients,
     GemmCoefficients,
-    NvlinkAllReduce,
     PrefillCoefficients,
-    RingAllReduce,
 )
 from servecast.model.kernels import (
     GemmForm,
     PrefillAttention,
-    all_reduce_seconds,
     attended_pairs,
     decode_attention,
     pnorm,
@@ -90,18 +87,3 @@ def test_decode_attention_reads_the_cache_once() -> None:
     assert attention.per_context_token_s == pytest.approx(2 * 8 * 128 * 2 / 0.5e12)
     assert attention.fixed_s == 1e-5
     assert attention.per_longest_token_s == 1e-10
-
-
-NVLINK = NvlinkAllReduce(8e6, 4e-6, 0.0, 2e11, 3e11, 4e-6, RingAllReduce({2: (20e-6, 3e11), 8: (60e-6, 4.5e11)}))
-
-
-def test_all_reduce_takes_the_kernel_that_fits_the_size() -> None:
-    small, large = all_reduce_seconds(np.array([1e5, 1e8]), 8, NVLINK)
-    twoshot = 4e-6 + 2 * 7 / 8 * 1e5 / 3e11
-    assert small == pytest.approx(4e-6 + min(7 * 1e5 / 2e11, twoshot))
-    assert large == pytest.approx(60e-6 + 2 * 7 / 8 * 1e8 / 4.5e11)
-
-
-def test_unmeasured_numbers_of_gpus_take_the_next_smaller_ones_figures() -> None:
-    four = all_reduce_seconds(np.array([1e8]), 4, NVLINK)
-    assert four == pytest.approx([20e-6 + 2 * 3 / 4 * 1e8 / 3e11])
