@@ -175,14 +175,17 @@ class Scenario(Section):
         """Dotted keys of `effective()` that nobody set, in its order."""
         return tuple(_defaulted(self, self.effective(), "", all_unset=False))
 
-    def to_yaml(self) -> str:
-        """The effective scenario as a file that means the same in any folder: its paths are absolute."""
+    def to_yaml(self, folder: Path | None = None) -> str:
+        """The effective scenario as a file that means the same in any folder: its paths are absolute.
+
+        folder: where the file will lie; paths into it become relative, so that it can be moved as a whole.
+        """
         # Imported here: reading a scenario needs no YAML writer, and start-up time counts.
         import yaml
 
         settings = self.effective()
         for key in PATH_KEYS:
-            _make_absolute(settings, key, self.origin)
+            _make_portable(settings, key, self.origin, folder)
         return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=110)
 
 
@@ -201,13 +204,16 @@ def _defaulted(section: Section, settings: dict[str, Any], prefix: str, *, all_u
             yield f"{prefix}{name}"
 
 
-def _make_absolute(settings: dict[str, Any], key: str, origin: Origin) -> None:
+def _make_portable(settings: dict[str, Any], key: str, origin: Origin, folder: Path | None) -> None:
     *parents, last = key.split(".")
     for parent in parents:
         settings = settings.get(parent) or {}
     value = settings.get(last)
     if value is not None and (last == "path" or looks_like_path(value)):
-        settings[last] = str(origin.resolve(key, value).resolve())
+        path = origin.resolve(key, value).resolve()
+        if folder is not None and path.is_relative_to(folder.resolve()):
+            path = path.relative_to(folder.resolve())
+        settings[last] = str(path)
 
 
 def looks_like_path(value: str) -> bool:

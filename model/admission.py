@@ -11,6 +11,9 @@ from typing import Protocol
 
 from servecast.model.request import Request
 
+# What a rule gives as the reason of a rejection.
+QUEUE_FULL, SLO = ADMISSION_REASONS = ("queue_full", "slo")
+
 # The service rate is that of about the last so many seconds in which requests waited.
 _MEMORY_S = 10.0
 
@@ -52,7 +55,7 @@ class MaxQueue:
         self._limit = limit
 
     def refuses(self, request: Request, queue: QueueState) -> str | None:  # noqa: ARG002  # all requests alike
-        return "queue_full" if queue.waiting >= self._limit else None
+        return QUEUE_FULL if queue.waiting >= self._limit else None
 
     def served(self, seconds: float, prompt_tokens: int) -> None: ...
 
@@ -70,7 +73,7 @@ class PredictedTtft:
         self._tokens = first_rate * self._seconds
 
     def refuses(self, request: Request, queue: QueueState) -> str | None:
-        return "slo" if self.predicted_s(request, queue) > self._ttft_s else None
+        return SLO if self.predicted_s(request, queue) > self._ttft_s else None
 
     def predicted_s(self, request: Request, queue: QueueState) -> float:
         """TTFT in seconds that `request` would see."""

@@ -70,6 +70,7 @@ def _requests_summary(result: SimulationResult, times: dict[str, Floats], chosen
     summary["unfinished"] = int(((requests["state"] == UNFINISHED) & chosen).sum())
     summary["preemptions"] = int(requests["preemptions"][chosen].sum())
     summary["requests_preempted"] = int((requests["preemptions"][chosen] > 0).sum())
+    summary["max_preemptions"] = int(requests["preemptions"][chosen].max(initial=0))
     return summary
 
 
@@ -181,7 +182,9 @@ def _counters(result: SimulationResult) -> dict[str, Any]:
         "swap_seconds": result.seconds_by_resource["host_link"],
         "swap_fallbacks": result.swap_fallbacks,
         "thrash_events": [{"replica": r, "time_s": t, "ratio": ratio} for r, t, ratio in result.thrash_events],
+        "stalled": list(result.stalled),
         "livelocked": list(result.livelocked),
+        "livelocked_unfinished": [id for id in result.livelocked if result.requests["state"][id] == UNFINISHED],
         "prefix_hit_rate": result.prefix_hit_tokens / result.prefix_tokens if result.prefix_tokens else 0.0,
         "kv_pool_blocks": result.memory.kv_pool_blocks,
     }

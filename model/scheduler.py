@@ -240,6 +240,7 @@ class Scheduler:
         self.running[request.id] = request
         if request.scheduled_s is None:
             request.scheduled_s = now_s
+            self.progress.newcomers += 1
             self.prefix_tokens += request.prompt_tokens
             self.prefix_hit_tokens += hits * pool.block_size
         else:

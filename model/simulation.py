@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from servecast.hardware.engines import EngineProfile
 from servecast.hardware.errors import DoesNotFitError
 from servecast.hardware.gpus import Gpu
-from servecast.model.admission import admission_rule
+from servecast.model.admission import AdmissionParameters, admission_rule
 from servecast.model.architecture import Architecture
 from servecast.model.arrivals import ClosedLoop
 from servecast.model.block_pool import BlockPool
@@ -68,7 +68,8 @@ class SimulationResult:
     seconds_by_resource: step time by what limited it, all replicas together. swap_bytes: copied in and out, per GPU.
     prefix_tokens, prefix_hit_tokens: prompt tokens looked up in the prefix cache, and found. recompute_seconds:
     estimate of the time that recomputed tokens took. interruptions: preemptions by column, see interruptions.py.
-    thrash_events: (replica, time in s, ratio), see thrash.py. livelocked: ids.
+    thrash_events: (replica, time in s, ratio), see thrash.py. stalled, livelocked: ids of requests that got nowhere for
+    a while, see progress.py.
     """
 
     parameters: SimulationParameters
@@ -86,6 +87,7 @@ class SimulationResult:
     recompute_seconds: float
     interruptions: Mapping[str, NDArray[Any]]
     thrash_events: tuple[tuple[int, float, float], ...]
+    stalled: tuple[int, ...]
     livelocked: tuple[int, ...]
 
 
@@ -130,6 +132,11 @@ def plan_replica(parameters: SimulationParameters) -> MemoryPlan:
         scheduler.max_num_batched_tokens,
         scheduler.max_num_seqs,
     )
+
+
+def without_admission(parameters: SimulationParameters) -> SimulationParameters:
+    """The same with every request let in."""
+    return replace(parameters, scheduler=replace(parameters.scheduler, admission=AdmissionParameters()))
 
 
 def _does_not_fit(parameters: SimulationParameters, memory: MemoryPlan) -> str:
@@ -272,5 +279,6 @@ def _result(
         thrash_events=tuple(
             (replica.index, *event) for replica in fleet for event in replica.scheduler.progress.thrash.events
         ),
+        stalled=tuple(id for replica in fleet for id in replica.scheduler.progress.stalled),
         livelocked=tuple(id for replica in fleet for id in replica.scheduler.progress.livelocked),
     )

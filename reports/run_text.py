@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -99,9 +99,7 @@ def explain(summary: Mapping[str, Any]) -> list[str]:
             f"The replica thrashed from {first['time_s']:,.1f} s on ({first['ratio']:.0%} of the new tokens were "
             f"computed again); {summary['recompute_seconds']:,.1f} s went to recomputation. See scheduler.backpressure."
         )
-    if summary["livelocked"]:
-        ids = ", ".join(map(str, summary["livelocked"][:10]))
-        lines.append(f"LIVELOCK: {len(summary['livelocked'])} requests were preempted over and over, ids {ids}.")
+    lines += _stalls(summary) + _admission(summary.get("admission"))
     if summary["prefix_hit_rate"]:
         lines.append(f"Prefix cache: {summary['prefix_hit_rate']:.1%} of the prompt tokens were found.")
     if summary["swap_fallbacks"]:
@@ -110,6 +108,44 @@ def explain(summary: Mapping[str, Any]) -> list[str]:
         value = "no value" if verdict["value_ms"] is None else f"{verdict['value_ms']:,.1f} ms"
         lines.append(f"SLO {verdict['limit']}: {'met' if verdict['met'] else 'MISSED'} ({value})")
     return lines
+
+
+def _stalls(summary: Mapping[str, Any]) -> list[str]:
+    """Requests that were preempted again and again without a new token: for the moment, or with no end in sight."""
+    livelocked = summary["livelocked"]
+    waited = [id for id in summary["stalled"] if id not in livelocked]
+    lines = []
+    if livelocked:
+        unfinished = len(summary["livelocked_unfinished"])
+        end = f"{unfinished:,} of them never finished" if unfinished else "they finished when fewer came"
+        lines.append(
+            f"LIVELOCK: {len(livelocked):,} requests were preempted over and over while newcomers were let in; {end}. "
+            f"Ids {_some(livelocked)}."
+        )
+    if waited:
+        lines.append(
+            f"{len(waited):,} requests were preempted ten times or more in a row without a new token until there was "
+            f"room for them. Ids {_some(waited)}."
+        )
+    return lines
+
+
+def _admission(admission: Mapping[str, Any] | None) -> list[str]:
+    """What admission control brings."""
+    if admission is None:
+        return []
+    ruled, free = admission["with"], admission["without"]
+    tails = " and ".join(
+        "none" if part["p99_ttft_ms"] is None else f"{part['p99_ttft_ms']:,.1f} ms" for part in (ruled, free)
+    )
+    return [
+        f"Admission control ({admission['rule']}) turned {admission['rejected']:,} away: goodput "
+        f"{ruled['request_goodput']:,.2f} req/s with it, {free['request_goodput']:,.2f} without; TTFT p99 {tails}."
+    ]
+
+
+def _some(ids: Sequence[int]) -> str:
+    return ", ".join(map(str, ids[:10])) + (", ..." if len(ids) > 10 else "")
 
 
 def _load(summary: Mapping[str, Any]) -> str:

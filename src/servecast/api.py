@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from servecast.configs.build import build_simulation
 from servecast.configs.scenario import Scenario
 from servecast.hardware.errors import ConfigError
+from servecast.model.admission import ADMISSION_REASONS
 from servecast.model.caveats import caveats
 from servecast.model.metrics import summarise
-from servecast.model.simulation import Progress, SimulationResult, run_simulation
+from servecast.model.simulation import Progress, SimulationResult, run_simulation, without_admission
 from servecast.version import version
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class Run:
-    """The outcome of one simulation. `result` holds the flat records that everything else is computed from."""
+# What admission control is judged by.
+_ADMISSION_FIGURES = ("request_goodput", "goodput_share", "request_throughput", "p99_ttft_ms", "p99_e2el_ms")
 
-    def __init__(self, scenario: Scenario, result: SimulationResult) -> None:
+
+class Run:
+    """The outcome of one simulation. `result` holds the flat records that everything else is computed from.
+
+    unguarded: the summary of the same traffic without admission control, where the scenario has such and an SLO.
+    """
+
+    def __init__(
+        self, scenario: Scenario, result: SimulationResult, unguarded: Mapping[str, Any] | None = None
+    ) -> None:
         self.scenario = scenario
         self.result = result
+        self._unguarded = unguarded
 
     @cached_property
     def summary(self) -> dict[str, Any]:
         """All figures, as in summary.json: vLLM's keys first, times in ms; `accuracy` and `provenance` at the end."""
-        return summarise(self.result) | {"accuracy": self._accuracy(), "provenance": self._provenance()}
+        summary = summarise(self.result)
+        return summary | {
+            "admission": self._admission(summary),
+            "accuracy": self._accuracy(),
+            "provenance": self._provenance(),
+        }
 
     @cached_property
     def requests(self) -> pd.DataFrame:
@@ -57,6 +74,17 @@ class Run:
 
         return distributions_frame(self.result)
 
+    def _admission(self, summary: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What the admission rule brings; None without a rule or an SLO."""
+        if self._unguarded is None:
+            return None
+        return {
+            "rule": self.result.parameters.scheduler.admission.rule,
+            "rejected": sum(summary["rejected"].get(reason, 0) for reason in ADMISSION_REASONS),
+            "with": {key: summary[key] for key in _ADMISSION_FIGURES},
+            "without": {key: self._unguarded[key] for key in _ADMISSION_FIGURES},
+        }
+
     def _accuracy(self) -> dict[str, Any]:
         parameters = self.result.parameters
         kernels = parameters.engine.kernels_for(parameters.gpu.key)
@@ -83,11 +111,24 @@ class Run:
 def simulate(scenario: Scenario, progress: Progress | None = None) -> Run:
     """Simulate `scenario`. `progress` is called now and then with (requests ended, requests).
 
-    Raises ConfigError for settings that make no sense and DoesNotFitError if the model does not fit the GPUs.
+    With admission control and an SLO, the same traffic is simulated once more without the rule, for `admission` of the
+    summary. Raises ConfigError for settings that make no sense and DoesNotFitError if the model does not fit the GPUs.
     """
     parameters = build_simulation(scenario)
     try:
-        return Run(scenario, run_simulation(parameters, progress))
+        if parameters.slo is None or parameters.scheduler.admission.rule == "none":
+            return Run(scenario, run_simulation(parameters, progress))
+        first, second = (None, None) if progress is None else _two_halves(progress)
+        unguarded = summarise(run_simulation(without_admission(parameters), first))
+        return Run(scenario, run_simulation(parameters, second), unguarded)
     except ConfigError as error:
         # A model without a price, say: the simulator knows no files, the scenario does.
         raise scenario.origin.locate(error) from None
+
+
+def _two_halves(progress: Progress) -> tuple[Progress, Progress]:
+    """`progress` of the first and the second of two simulations of the same requests."""
+    return (
+        lambda done, total: progress(done, 2 * total),
+        lambda done, total: progress(total + done, 2 * total),
+    )

@@ -31,7 +31,8 @@ class LabResult:
 
 
 def run_experiment(experiment: Experiment, folder: Path, progress: Progress | None = None) -> LabResult:
-    """Simulate all points one after the other. `folder`: where GPU files of the experiment's own go, if it has any.
+    """Simulate all points one after the other. `folder`: where the scenarios will lie, beside them (in gpus/) GPU files
+    of the experiment's own.
 
     progress is called with (points done, points).
     """

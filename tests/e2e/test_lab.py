@@ -37,6 +37,14 @@ def test_out_writes_points_that_can_be_run_again(servecast: Servecast, tmp_path:
     assert json.loads(again.stdout)["unfinished"] == 51
 
 
+def test_a_written_experiment_can_be_moved(servecast: Servecast, tmp_path: Path) -> None:
+    servecast("lab", "preemption", "--out", tmp_path / "here")
+    (tmp_path / "here").rename(tmp_path / "there")
+    scenario = tmp_path / "there" / "scenarios" / "preemption_context-512_pcie-3_mode-swap.yaml"
+    assert "gpu: gpus/pcie-3/h100-sxm.yaml" in scenario.read_text()
+    assert servecast("run", scenario, "--json").returncode == 0
+
+
 def test_an_unknown_name_ends_with_a_suggestion(servecast: Servecast) -> None:
     done = servecast("lab", "thrashin")
     assert done.returncode == 2

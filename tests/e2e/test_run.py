@@ -69,6 +69,20 @@ def test_set_overrides_a_key(servecast: Servecast, scenario: Path) -> None:
     assert (summary["completed"], summary["provenance"]["seed"]) == (7, 3)
 
 
+def test_admission_control_is_reported_with_goodput_with_and_without(servecast: Servecast, scenario: Path) -> None:
+    crowd = ["--set", "workload.arrivals.request_rate=2000", "--set", "workload.num_requests=500"]
+    limits = ["--set", "slo=ttft:p99<=200ms", "--set", "scheduler.max_num_seqs=8"]
+    free = json.loads(servecast("run", scenario, "--json", *crowd, *limits).stdout)
+    ruled = json.loads(servecast("run", scenario, "--json", *crowd, *limits, "--set", "scheduler.admission=slo").stdout)
+    assert free["admission"] is None
+    assert ruled["admission"]["rule"] == "slo"
+    assert ruled["admission"]["rejected"] == ruled["rejected"]["slo"] > 0
+    assert ruled["admission"]["with"]["request_goodput"] == ruled["request_goodput"]
+    assert ruled["admission"]["without"]["request_goodput"] == free["request_goodput"] < ruled["request_goodput"]
+    shown = servecast("run", scenario, *crowd, *limits, "--set", "scheduler.admission=slo").stdout
+    assert f"goodput {ruled['request_goodput']:,.2f} req/s with it, {free['request_goodput']:,.2f} without" in shown
+
+
 def test_equal_seeds_give_equal_results_in_any_process(servecast: Servecast, scenario: Path) -> None:
     outputs = {servecast("run", scenario, "--json").stdout for _ in range(2)}
     assert len(outputs) == 1

@@ -14,6 +14,7 @@ from servecast.model.crossover import swap_is_cheaper
 from servecast.model.preemption import PreemptionCosts
 from servecast.sweeps.lab.experiment import experiment_names, load_experiment
 from servecast.sweeps.lab.pages import PAGES
+from servecast.sweeps.lab.pressure import MEASURED as MEASURED_PRESSURE
 from servecast.sweeps.lab.rows import only, select
 from servecast.sweeps.lab.runner import LabResult, run_experiment
 
@@ -125,6 +126,36 @@ def test_watermark_has_the_measured_shape() -> None:
         assert row["output tok/s"] == pytest.approx(row["measured tok/s"], rel=0.06)
     none, two, five, ten = (row["output tok/s"] for row in rows)
     assert none < two < five > ten
+
+
+def test_at_the_back_long_prompts_livelock_while_others_come_and_at_the_front_they_finish() -> None:
+    rows = select(lab("reinsertion").rows, part="room for a chunk")
+    front, back = select(rows, reinsert="front"), select(rows, reinsert="back")
+    assert all(row["livelocked"] == 0 for row in front)
+    assert all(row["done while others came"] == row["long prompts"] for row in front)
+    assert all(row["done while others came"] == 0 for row in back)
+    assert all(row["livelocked"] >= 0.9 * row["long prompts"] for row in back if row["requests"] > 250)
+
+
+def test_at_the_back_the_wait_grows_as_long_as_others_come() -> None:
+    """Twice the requests, about twice the wait; at the front an eightfold run changes it by less than twofold."""
+    rows = select(lab("reinsertion").rows, part="room for a chunk")
+    worst = {place: [row["long E2EL worst (s)"] for row in select(rows, reinsert=place)] for place in ("front", "back")}
+    assert all(longer > 1.8 * shorter for shorter, longer in pairwise(worst["back"]))
+    assert worst["front"][-1] < 2 * worst["front"][0]
+
+
+def test_room_for_the_whole_prompt_prevents_the_livelock() -> None:
+    rows = select(lab("reinsertion").rows, part="room for all of it")
+    assert all(row["livelocked"] == 0 and row["done while others came"] == row["long prompts"] for row in rows)
+
+
+def test_where_about_as_many_are_preempted_as_measured_they_are_as_seldom_preempted_again() -> None:
+    row = only(lab("pressure").rows, **{"admitted on room for": "the whole prompt", "prompt mean": 1800})
+    share, once, most = MEASURED_PRESSURE
+    assert row["share (%)"] == pytest.approx(share, rel=0.25)
+    assert row["once (% of these)"] == pytest.approx(once, abs=7)
+    assert row["most preemptions"] <= most
 
 
 def test_crossover_names_ranges() -> None:

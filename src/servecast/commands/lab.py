@@ -39,7 +39,7 @@ def run_lab(name: str, *, out: Path | None, as_json: bool) -> None:
         except OSError as error:
             raise ConfigError(f"cannot be made a folder: {error.strerror}", file=out, key="--out") from None
     with tempfile.TemporaryDirectory() as scratch, progress_bar(name) as report:
-        result = run_experiment(experiment, out or Path(scratch), report)
+        result = run_experiment(experiment, (out or Path(scratch)) / "scenarios", report)
     if out is not None:
         _write(result, out)
     if as_json:
@@ -72,6 +72,6 @@ def _write(result: LabResult, folder: Path) -> None:
     scenarios = folder / "scenarios"
     scenarios.mkdir(exist_ok=True)
     for slug, scenario in result.scenarios.items():
-        (scenarios / f"{slug}.yaml").write_text(scenario.to_yaml(), encoding="utf-8")
+        (scenarios / f"{slug}.yaml").write_text(scenario.to_yaml(scenarios), encoding="utf-8")
     for ending in ("svg", "png"):
         draw_lab(result, folder / f"figure.{ending}")
