@@ -50,7 +50,7 @@ class RawTrace:
 def read_cells(file: Path, choose: Choose) -> RawTrace:
     """Read `file`; `choose` maps the column names found to those wanted. Raises ConfigError if it cannot be
     read."""
-    with _opened(file) as stream:
+    with opened(file) as stream:
         start = stream.peek(64).removeprefix(b"\xef\xbb\xbf").lstrip()
         if not start:
             raise ConfigError("the file is empty", file=file)
@@ -64,7 +64,7 @@ def read_cells(file: Path, choose: Choose) -> RawTrace:
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[io.BufferedReader]:
+def opened(file: Path) -> Iterator[io.BufferedReader]:
     """The file's bytes, unpacked. gzip is known by its content, not its name."""
     try:
         with file.open("rb") as stream:

@@ -1,0 +1,1 @@
+"""Predicted against measured: runs measured by others, simulated and held against what came out of them."""

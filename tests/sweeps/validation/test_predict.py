@@ -1,0 +1,127 @@
+"""Runs that the simulator itself made are predicted without error; ones that cannot be are listed with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from servecast.configs.build import build_simulation
+from servecast.configs.load import scenario_from
+from servecast.configs.measured import MeasuredRun
+from servecast.model.lengths import EmpiricalLengths
+from servecast.model.metrics import summarise
+from servecast.model.simulation import run_simulation
+from servecast.sweeps.validation.errors import error_table, left_out, rows_frame, worst_rows
+from servecast.sweeps.validation.predict import COMPARED, predict
+from servecast.sweeps.validation.regime import regime
+
+SETTINGS: dict[str, Any] = {
+    "model": "llama-3.1-8b",
+    "gpu": "h100-sxm",
+    "engine": "vllm-0.19",
+    "replica": {"max_model_len": 4096},
+    "workload": {
+        "num_requests": 8,
+        "arrivals": {"process": "closed_loop", "concurrency": 2},
+        "lengths": {
+            "prompt": {"distribution": "fixed", "value": 500},
+            "output": {"distribution": "fixed", "value": 20},
+        },
+    },
+}
+
+
+def simulated(**changes: Any) -> dict[str, Any]:
+    return summarise(run_simulation(build_simulation(scenario_from(SETTINGS | changes))))
+
+
+def measured(factor: float = 1.0, **changes: Any) -> MeasuredRun:
+    """A run whose measured figures are `factor` times what the simulation says."""
+    summary = simulated()
+    figures = {"tpot": summary["mean_tpot_ms"] * factor, "ttft": summary["mean_ttft_ms"] * factor}
+    return replace(MeasuredRun("here:1", SETTINGS, figures), **changes)
+
+
+def test_errors_are_relative_to_what_was_measured() -> None:
+    rows = rows_frame(predict([measured(1.0), measured(1.25), measured(0.8)]))
+    assert rows["error_tpot"].tolist() == pytest.approx([0, -20, 25])
+    table = error_table(rows, ("gpu", "engine", "model"), ["tpot"])
+    (group,) = table.to_dict("records")
+    assert (group["gpu"], group["engine"], group["model"], group["n"]) == ("h100-sxm", "vllm-0.19", "llama-3.1-8b", 3)
+    assert (group["median"], group["bias"], group["worst"]) == pytest.approx((20, 0, 25))
+    assert worst_rows(rows, ["tpot", "ttft"], 1)["error_tpot"].tolist() == pytest.approx([25])
+
+
+def test_rows_that_a_fit_has_seen_are_a_group_of_their_own() -> None:
+    rows = rows_frame(predict([measured(), measured(fitted={"ttft": "server time"})]))
+    table = error_table(rows, ("gpu",))
+    counts = {(row["figure"], row["rows"]): row["n"] for row in table.to_dict("records")}
+    assert counts == {("tpot", "test"): 2, ("ttft", "test"): 1, ("ttft", "fit"): 1}
+
+
+def test_figures_that_are_left_out_have_no_error() -> None:
+    rows = rows_frame(predict([measured(left_out={"ttft": "a broken client"})]))
+    assert rows["error_ttft"].isna().all()
+    assert rows["error_tpot"].notna().all()
+    assert left_out(rows) == [("ttft: a broken client", 1)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"model": "llama-9"}, "unknown model 'llama-9'"),
+        ({"model": "llama-3.1-70b"}, "GiB"),
+        ({"replica": {"max_model_len": 100}}, "8 of 8 requests fail in the simulation: over_max_model_len (8)"),
+    ],
+)
+def test_a_run_that_cannot_be_simulated_is_listed_with_the_reason(settings: dict[str, Any], problem: str) -> None:
+    rows = rows_frame(predict([measured(settings=SETTINGS | settings), measured()]))
+    assert problem in rows["problem"].iloc[0]
+    assert error_table(rows, ("gpu",), ["tpot"])["n"].tolist() == [1]
+    assert left_out(rows)[0][1] == 1
+
+
+def test_the_lengths_of_a_run_replace_those_of_its_settings() -> None:
+    lengths = EmpiricalLengths(np.full(8, 2000), np.full(8, 20))
+    long, short = predict([measured(lengths=lengths), measured()])
+    assert long.figures["predicted"]["ttft"] > 2 * short.figures["predicted"]["ttft"]
+
+
+def test_the_roofline_is_a_lower_bound() -> None:
+    (prediction,) = predict([measured()], COMPARED)
+    figures = prediction.figures
+    # 16 GB of weights at 3,350 GB/s take 4.5 ms.
+    assert 4.4 < figures["roofline"]["tpot"] < figures["predicted"]["tpot"]
+    assert figures["roofline"]["ttft"] < figures["predicted"]["ttft"]
+    assert figures["unmeasured"]["tpot"] == pytest.approx(figures["predicted"]["tpot"], rel=0.2)
+    assert figures["unmeasured"]["tpot"] != figures["predicted"]["tpot"]
+
+
+def test_two_processes_predict_what_one_does() -> None:
+    runs = [measured(), measured(2.0)]
+    assert [p.figures for p in predict(runs, jobs=2)] == [p.figures for p in predict(runs, jobs=1)]
+
+
+def test_progress_counts_the_runs() -> None:
+    seen: list[tuple[int, int]] = []
+    predict([measured(), measured()], progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(1, 2), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("saturation", "waiting_ms", "expected"),
+    [
+        ("below", 10, "light"),
+        ("at", 10, "knee"),
+        ("above", 10, "overload"),
+        (None, 10, "light"),
+        (None, 100, "knee"),
+        (None, 300, "overload"),
+    ],
+)
+def test_regimes_go_by_the_time_that_requests_wait(saturation: str | None, waiting_ms: float, expected: str) -> None:
+    summary = {"saturation": saturation, "queue_time": {"mean": waiting_ms}, "mean_e2el_ms": 1000.0}
+    assert regime(summary) == expected
