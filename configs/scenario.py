@@ -15,7 +15,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from servecast.configs.arrival_sections import ArrivalSection, TraceSection
 from servecast.configs.engine_sections import FleetSection, ReplicaSection, SchedulerSection
-from servecast.configs.fields import Bounds, Section, Switch, Text, Whole, check, invalid
+from servecast.configs.fields import Bounds, NotNegative, Section, Switch, Text, Whole, check, invalid
 from servecast.configs.length_sections import LengthsSection
 from servecast.configs.origin import Origin
 from servecast.configs.request_sections import CohortsSection, PriorityShares, PromptsSection, TenantShares
@@ -82,6 +82,13 @@ class WorkloadSection(Section):
         return self.num_requests
 
 
+class PriceSection(Section):
+    """What a GPU costs, in place of the price list's figure."""
+
+    usd_per_gpu_hour: NotNegative = Field(description="USD for one GPU for an hour.")
+    source: Text = Field(default="the scenario", description="Where the price is from, for outputs.")
+
+
 class Scenario(Section):
     """One simulation as the user describes it."""
 
@@ -98,6 +105,9 @@ class Scenario(Section):
     )
     cohorts: CohortsSection | None = Field(
         default=None, description="Classes of requests to report by themselves. Default: none."
+    )
+    price: PriceSection | None = Field(
+        default=None, description="What a GPU costs. Default: the on-demand price of the price list, with its date."
     )
     seed: Whole = Field(default=0, description="Start of all random numbers, 0 or more.")
     coast: Switch = Field(

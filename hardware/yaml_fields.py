@@ -85,11 +85,19 @@ class Fields:
         return tuple(value)
 
     def section(self, key: str | int) -> Fields:
-        """The mapping under `key`."""
+        """The mapping under `key`, or at that place of a list."""
         value = self._present(key, "a mapping")
         if not isinstance(value, dict):
             raise self.error(key, f"must hold keys of its own, found {value!r}")
         return Fields(self.source, (*self.path, key), value)
+
+    def sections(self, key: str) -> list[Fields]:
+        """The mappings of the list under `key`; empty where the key is missing."""
+        value = self.values.get(key) or []
+        if not isinstance(value, list):
+            raise self.error(key, f"must be a list, found {value!r}")
+        listed = Fields(self.source, (*self.path, key), dict(enumerate(value)))
+        return [listed.section(index) for index in range(len(value))]
 
     def text_map(self, key: str) -> dict[str, str]:
         """The mapping of names to texts under `key`; empty where the key is missing."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import simpy
 from numpy.typing import NDArray
+from simpy.core import StopSimulation
 
 from servecast.hardware.engines import EngineProfile
 from servecast.hardware.errors import DoesNotFitError
@@ -40,6 +41,7 @@ from servecast.model.workload import Workload, WorkloadParameters, draw_workload
 GIB = 1024**3
 
 Progress = Callable[[int, int], None]
+Stop = Callable[[RequestRows], bool]
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,13 @@ class SimulationResult:
     livelocked: tuple[int, ...]
 
 
-def run_simulation(parameters: SimulationParameters, progress: Progress | None = None) -> SimulationResult:
+def run_simulation(
+    parameters: SimulationParameters, progress: Progress | None = None, stop: Stop | None = None
+) -> SimulationResult:
     """Simulate until nothing happens any more. `progress` is called now and then with (requests ended, requests).
+
+    stop: asked as often, with the rows so far; the simulation ends when it says True, and requests that are under way
+    or did not come yet count as unfinished.
 
     Raises DoesNotFitError if the model does not fit the GPUs, ConfigError for a layout that cannot be run.
     """
@@ -102,8 +109,8 @@ def run_simulation(parameters: SimulationParameters, progress: Progress | None =
         raise DoesNotFitError(_does_not_fit(parameters, memory))
     workload = draw_workload(parameters.workload, np.random.SeedSequence(parameters.seed))
     env = simpy.Environment()
-    rows, steps = RequestRows(len(workload), progress), StepRows()
-    forward = _forward_pass(parameters)
+    rows, steps = _watched_rows(env, len(workload), progress, stop), StepRows()
+    forward = forward_pass(parameters)
     fleet = [_replica(env, i, parameters, memory, forward, rows, steps) for i in range(parameters.replicas)]
     router = ROUTERS[parameters.router]()
     server_s = parameters.engine.host.server_s
@@ -113,6 +120,23 @@ def run_simulation(parameters: SimulationParameters, progress: Progress | None =
         for request in replica.leftovers():
             rows.leave(request, replica.index)
     return _result(parameters, memory, workload, rows, steps, fleet)
+
+
+def _watched_rows(env: simpy.Environment, size: int, progress: Progress | None, stop: Stop | None) -> RequestRows:
+    """Rows that report to `progress`, and end the simulation of `env` when `stop` says so."""
+    if stop is None:
+        return RequestRows(size, progress)
+    halt = env.event()
+    halt.callbacks.append(StopSimulation.callback)
+
+    def report(ended: int, total: int) -> None:
+        if progress is not None:
+            progress(ended, total)
+        if not halt.triggered and stop(rows):
+            halt.succeed()
+
+    rows = RequestRows(size, report)
+    return rows
 
 
 def _check_one_server(parameters: SimulationParameters) -> None:
@@ -165,7 +189,8 @@ def _advice(parameters: SimulationParameters) -> str:
     return f". It fits with {', or '.join(changes)}" if changes else ""
 
 
-def _forward_pass(parameters: SimulationParameters) -> ForwardPass:
+def forward_pass(parameters: SimulationParameters) -> ForwardPass:
+    """What prices the steps of a replica."""
     scheduler, layout = parameters.scheduler, parameters.layout
     return build_forward_pass(
         parameters.architecture,
@@ -209,7 +234,7 @@ def _replica(
 def preemption_costs(parameters: SimulationParameters) -> PreemptionCosts:
     """What losing KV costs either way on the replicas of `parameters`: what preemption `auto` decides by."""
     link = _link(parameters, plan_replica(parameters))
-    return _preemption_costs(parameters, _forward_pass(parameters), link)
+    return _preemption_costs(parameters, forward_pass(parameters), link)
 
 
 def _preemption_costs(parameters: SimulationParameters, forward: ForwardPass, link: LinkParameters) -> PreemptionCosts:

@@ -24,7 +24,7 @@ _RESOURCES = {
     "host": "the CPU",
     "host_link": "copies to and from host memory",
 }
-_REASONS = {
+REASONS = {
     "over_max_model_len": "longer than max_model_len",
     "prompt_over_token_budget": "prompt over max_num_batched_tokens without chunked prefill",
     "over_kv_pool": "larger than the whole KV pool",
@@ -39,6 +39,8 @@ def render_run(summary: Mapping[str, Any], title: str) -> RenderableType:
     if "cohorts" in summary:
         parts.append(to_rich(cohort_table(summary["cohorts"])))
     parts += [Text(line) for line in explain(summary)]
+    if "cost" in summary:
+        parts.append(Text(_money(summary["cost"], summary["energy"])))
     return Group(*parts)
 
 
@@ -48,7 +50,7 @@ def _totals(summary: Mapping[str, Any]) -> RichTable:
     table.add_column(justify="right")
     table.add_row("Successful requests", f"{summary['completed']:,}")
     for reason, count in summary["rejected"].items():
-        table.add_row(f"Rejected: {_REASONS.get(reason, reason)}", f"{count:,}")
+        table.add_row(f"Rejected: {REASONS.get(reason, reason)}", f"{count:,}")
     if summary["unfinished"]:
         table.add_row("Unfinished at the end", f"{summary['unfinished']:,}")
     table.add_row("Duration (s)", f"{summary['duration']:,.2f}")
@@ -146,6 +148,28 @@ def _admission(admission: Mapping[str, Any] | None) -> list[str]:
 
 def _some(ids: Sequence[int]) -> str:
     return ", ".join(map(str, ids[:10])) + (", ..." if len(ids) > 10 else "")
+
+
+def _money(cost: Mapping[str, Any], energy: Mapping[str, Any]) -> str:
+    watts = f"GPUs draw about {energy['gpu_watts']:,.0f} W"
+    if energy["joules_per_output_token"] is not None:
+        watts += f", {energy['joules_per_output_token']:,.2g} J for each output token"
+    price = cost["price"]
+    if price is None:
+        return f"Cost: no price of this GPU is known (give price: {{usd_per_gpu_hour: ...}}). {watts}."
+    listed = f"${price['usd']:g} a GPU and hour, {price_origin(price)}"
+    tokens = cost["usd_per_million_tokens"]
+    if tokens["blended"] is None:
+        return f"Cost: ${cost['usd_per_hour']:,.2f} an hour ({listed}). {watts}."
+    split = ", ".join(f"{name} ${tokens[name]:,.3g}" for name in ("input", "output", "blended") if tokens[name])
+    return f"Cost: ${cost['usd_per_hour']:,.2f} an hour ({listed}); a million tokens: {split}. {watts}."
+
+
+def price_origin(price: Mapping[str, Any]) -> str:
+    """Provider and date of a price, and whether it is stale."""
+    if price["date"] is None:
+        return str(price["provider"])
+    return f"{price['provider']}, {price['date']}{', STALE' if price['stale'] else ''}"
 
 
 def _load(summary: Mapping[str, Any]) -> str:

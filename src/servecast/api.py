@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import datetime
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from servecast.configs.build import build_simulation
 from servecast.configs.scenario import Scenario
 from servecast.hardware.errors import ConfigError
+from servecast.hardware.prices import Price, PriceBook, load_prices
 from servecast.model.admission import ADMISSION_REASONS
 from servecast.model.caveats import caveats
+from servecast.model.cost import energy, token_costs
 from servecast.model.metrics import summarise
 from servecast.model.simulation import Progress, SimulationResult, run_simulation, without_admission
 from servecast.version import version
@@ -40,10 +43,13 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """All figures, as in summary.json: vLLM's keys first, times in ms; `accuracy` and `provenance` at the end."""
         summary = summarise(self.result)
+        book = load_prices()
         return summary | {
             "admission": self._admission(summary),
+            "cost": self._cost(book),
+            "energy": energy(self.result, summary["utilization"], book.power),
             "accuracy": self._accuracy(),
-            "provenance": self._provenance(),
+            "provenance": provenance(self.scenario, self.result.workload.notes),
         }
 
     @cached_property
@@ -85,6 +91,11 @@ class Run:
             "without": {key: self._unguarded[key] for key in _ADMISSION_FIGURES},
         }
 
+    def _cost(self, book: PriceBook) -> dict[str, Any]:
+        price = hourly_price(self.scenario, self.result.parameters.gpu.key, book)
+        cost = token_costs(self.result, None if price is None else price.usd)
+        return cost | {"price": None if price is None else price.figures(datetime.date.today())}
+
     def _accuracy(self) -> dict[str, Any]:
         parameters = self.result.parameters
         kernels = parameters.engine.kernels_for(parameters.gpu.key)
@@ -96,16 +107,26 @@ class Run:
             "caveats": list(caveats(parameters)),
         }
 
-    def _provenance(self) -> dict[str, Any]:
-        return {
-            "version": version(),
-            "seed": self.scenario.seed,
-            "notes": list(self.result.workload.notes),
-            "scenario": self.scenario.effective(),
-        }
-
     def __repr__(self) -> str:
         return f"Run({self.scenario.name!r}, {len(self.result.workload)} requests)"
+
+
+def provenance(scenario: Scenario, notes: Sequence[str]) -> dict[str, Any]:
+    """What it takes to repeat a result. notes: what was odd about the input."""
+    return {
+        "version": version(),
+        "seed": scenario.seed,
+        "notes": list(notes),
+        "scenario": scenario.effective(),
+    }
+
+
+def hourly_price(scenario: Scenario, gpu_key: str, book: PriceBook) -> Price | None:
+    """The scenario's own price of a GPU, else the on-demand one of `book`; None where neither is known."""
+    own = scenario.price
+    if own is not None:
+        return Price("on-demand", own.usd_per_gpu_hour, own.source, None, own.source)
+    return book.of(gpu_key).price("on-demand")
 
 
 def simulate(scenario: Scenario, progress: Progress | None = None) -> Run:

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from servecast import cli_planning
+from servecast.cli_options import Json, Overrides
 from servecast.hardware.errors import ServecastError
 
 app = typer.Typer(
@@ -19,11 +21,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Set a dotted key, e.g. scheduler.max_num_seqs=64."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Key = Annotated[str | None, typer.Argument(help="Show one entry: a key, an alias or a file of your own.")]
 
 
@@ -144,6 +141,9 @@ def lab(
         list_experiments(as_json=json)
     else:
         run_lab(experiment, out=out, as_json=json)
+
+
+cli_planning.register(app)
 
 
 @app.command()

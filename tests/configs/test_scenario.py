@@ -61,6 +61,7 @@ def test_everything_but_model_gpu_and_workload_has_a_default() -> None:
             "workload",
             "slo",
             "cohorts",
+            "price",
             "seed",
             "coast",
         )

@@ -9,13 +9,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from servecast.commands.progress import progress_bar
+from servecast.commands.progress import WIDE, progress_bar
 from servecast.hardware.errors import ConfigError
 from servecast.reports.lab_text import render_lab
 from servecast.sweeps.lab.experiment import experiment_names, load_experiment
 from servecast.sweeps.lab.runner import LabResult, run_experiment
-
-_WIDE = 200
 
 
 def list_experiments(*, as_json: bool) -> None:
@@ -27,7 +25,7 @@ def list_experiments(*, as_json: bool) -> None:
     table = Table.grid(padding=(0, 2))
     for name, title in titles.items():
         table.add_row(name, title)
-    Console(highlight=False, width=_WIDE).print(table)
+    Console(highlight=False, width=WIDE).print(table)
 
 
 def run_lab(name: str, *, out: Path | None, as_json: bool) -> None:
@@ -45,7 +43,7 @@ def run_lab(name: str, *, out: Path | None, as_json: bool) -> None:
     if as_json:
         print(json.dumps(_plain(result), indent=2))
         return
-    console = Console(highlight=False, width=_WIDE)
+    console = Console(highlight=False, width=WIDE)
     console.print(render_lab(result))
     if out is not None:
         console.print(f"\nWritten: {out}/table.csv, figure.svg, figure.png, scenarios/")

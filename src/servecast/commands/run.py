@@ -8,11 +8,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from servecast.api import Run, simulate
+from servecast.api import simulate
 from servecast.commands.progress import progress_bar
 from servecast.commands.run_files import check_folder, write_run, write_timeline
 from servecast.configs.load import load_scenario
+from servecast.configs.scenario import Scenario
 from servecast.hardware.errors import ConfigError
+from servecast.model.cost import gpu_count
+from servecast.model.simulation import SimulationParameters
 from servecast.model.weights import effective_quantization
 from servecast.reports.run_text import render_run
 
@@ -26,28 +29,27 @@ def run_scenario(path: Path, overrides: Sequence[str], *, as_json: bool, out: Pa
         check_folder(out)
     with progress_bar(scenario.name) as report:
         run = simulate(scenario, report)
-    written = [] if out is None else write_run(run, _title(run), out)
+    written = [] if out is None else write_run(run, title(scenario, run.result.parameters), out)
     if out is not None and with_timeline:
         written += write_timeline(run, out)
     if as_json:
         print(json.dumps(run.summary, indent=2))
         return
     console = Console(highlight=False, soft_wrap=True)
-    console.print(render_run(run.summary, _title(run)))
+    console.print(render_run(run.summary, title(run.scenario, run.result.parameters)))
     for note in (*run.result.workload.notes, *run.summary["accuracy"]["caveats"]):
         console.print(f"Note: {note}")
     if out is not None:
         console.print(f"Written: {out}/{', '.join(written)}")
 
 
-def _title(run: Run) -> str:
-    scenario, parameters = run.scenario, run.result.parameters
+def title(scenario: Scenario, parameters: SimulationParameters) -> str:
+    """What is simulated, in a line."""
     layout = parameters.layout
     quantization = effective_quantization(parameters.architecture, layout.dtype)
     dtype = layout.dtype if quantization is None else quantization.dtype
-    gpus = layout.tensor_parallel_size * layout.pipeline_parallel_size * parameters.replicas
     calibration = parameters.engine.kernels_for(parameters.gpu.key).calibration
     return (
-        f"{scenario.name}: {parameters.architecture.key} ({dtype}) on {gpus} x {parameters.gpu.key}, "
+        f"{scenario.name}: {parameters.architecture.key} ({dtype}) on {gpu_count(parameters)} x {parameters.gpu.key}, "
         f"{parameters.engine.key} (calibration: {calibration})"
     )

@@ -1,6 +1,6 @@
 """What a long waiting queue costs a step, for each policy: time of a step with 10,000 waiting over that with 10.
 
-    python benchmarks/queue.py
+    python benchmarks/waiting_queue.py
 
 A replica of 64 places serves requests of 100 output tokens; as many wait as stated, and each that finishes is
 followed by a new one. Medians of five.

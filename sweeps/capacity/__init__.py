@@ -1,0 +1,1 @@
+"""The highest load that meets an SLO."""
