@@ -26,6 +26,10 @@ class BlockPool:
         """Blocks that hold `tokens` tokens of one request."""
         return -(-tokens // self.block_size)
 
+    def most_blocks_for(self, tokens: int) -> int:
+        """Most blocks that one request ever holds on its way to `tokens` tokens."""
+        return self.blocks_for(tokens)
+
     def growth(self, computed: int, tokens: int) -> int:
         """Blocks that a request needs besides its own to go from `computed` to `computed + tokens` tokens."""
         size = self.block_size
@@ -54,6 +58,12 @@ class BlockPool:
     def extend_decodes(self, blocks: int) -> None:
         """Decode steps open `blocks` blocks, of whichever requests."""
         self.free_blocks -= blocks
+
+    def outgrow(self, computed: int, tokens: int) -> None:
+        """A request goes from `computed` to `computed + tokens` tokens in the planned step, for which it has blocks."""
+
+    def settle(self) -> None:
+        """The next step is planned: what steps took beyond what their requests keep is free."""
 
     def publish(self, request: Request, computed_tokens: int) -> None:
         """The prompt of `request` is computed up to `computed_tokens`."""

@@ -41,8 +41,9 @@ def _all_reduce(parameters: SimulationParameters) -> Iterator[str]:
 def _windows(parameters: SimulationParameters) -> Iterator[str]:
     attentions = [layer.attention for layer, _ in parameters.architecture.layer_groups]
     windows = {attention.window for attention in attentions if isinstance(attention, Attention)}
-    if len(windows) > 1:
+    if windows - {None} and parameters.scheduler.enable_prefix_caching:
         yield (
-            "Some layers have a sliding window, but each sequence is charged blocks for its whole context: with long "
-            "prompts fewer run, and more are rejected, than the engine would. Compare with servecast memory --length."
+            "Some layers have a sliding window, but with enable_prefix_caching each sequence is charged blocks for its "
+            "whole context: with long prompts fewer run, and more are rejected, than the engine would. Compare with "
+            "servecast memory --length."
         )

@@ -7,17 +7,21 @@ batch. Sums over members change by what joins and leaves; block needs and finish
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from typing import TYPE_CHECKING
 
 from servecast.hardware.errors import InvariantError
 from servecast.model.request import Request
 
+if TYPE_CHECKING:
+    from servecast.model.windowed_batch import WindowedSum
+
 
 class DecodeBatch:
-    """Members in lockstep. `windows`: the finite attention windows of the model, in tokens, for which sums are kept
-    too.
-    """
+    """Members in lockstep. `windowed`: sums for the model's attention windows, see windowed_batch.py; here none."""
 
-    def __init__(self, block_size: int, windows: tuple[int, ...] = ()) -> None:
+    windowed: tuple[WindowedSum, ...] = ()
+
+    def __init__(self, block_size: int) -> None:
         self.tick = 0
         self.size = 0
         self._block_size = block_size
@@ -29,7 +33,6 @@ class DecodeBatch:
         # (-offset, id) of members; entries of those who left go when they surface.
         self._longest: list[tuple[int, int]] = []
         self._members: dict[int, int] = {}
-        self.windowed = tuple(WindowedSum(window) for window in windows)
 
     def __contains__(self, id: int) -> bool:
         return id in self._members
@@ -50,8 +53,6 @@ class DecodeBatch:
             group.append(request)
         self._members[request.id] = offset
         heappush(self._longest, (-offset, request.id))
-        for windowed in self.windowed:
-            windowed.add(request.id, request.computed_tokens, self.tick)
 
     def remove(self, request: Request) -> None:
         """Take `request` out before it finished; its progress goes back into the request."""
@@ -69,8 +70,6 @@ class DecodeBatch:
         del self._members[request.id]
         request.computed_tokens = offset + self.tick
         request.emitted_tokens = request.output_tokens - (request.finish_tick - self.tick)
-        for windowed in self.windowed:
-            windowed.remove(request.id)
 
     def blocks_needed(self) -> int:
         """Blocks that the next step opens."""
@@ -85,6 +84,10 @@ class DecodeBatch:
         if end <= size:
             return cycles * self.size + sum(boundaries[first:end])
         return cycles * self.size + sum(boundaries[first:]) + sum(boundaries[: end - size])
+
+    def most_returned(self) -> int:
+        """Most blocks that the next steps together give back: by so many there may be more free ones on the way."""
+        return 0
 
     def steps_within(self, free_blocks: int, limit: int) -> int:
         """How many next steps, at most `limit`, `free_blocks` blocks are enough for."""
@@ -110,8 +113,7 @@ class DecodeBatch:
 
     def steps_to_window(self) -> int | None:
         """Steps during which every windowed sum grows evenly, None without end."""
-        waits = [wait for windowed in self.windowed if (wait := windowed.steps_to_full(self.tick)) is not None]
-        return min(waits) if waits else None
+        return None
 
     def advance(self, steps: int) -> list[Request]:
         """Give every member `steps` tokens; returns the members that emitted their last one, which leave.
@@ -140,13 +142,11 @@ class DecodeBatch:
 
     def windowed_sums(self) -> list[tuple[int, int]]:
         """(sum, longest) of these contexts cut at each window."""
-        longest = self.contexts()[1]
-        return [(w.total(self.tick + 1), min(longest, w.window)) for w in self.windowed]
+        return []
 
     def windowed_growth(self) -> list[tuple[int, int]]:
         """What each of `windowed_sums` gains a step while `steps_to_window` lasts."""
-        longest = self.contexts()[1]
-        return [(w.growing, int(longest < w.window)) for w in self.windowed]
+        return []
 
     def check(self, members: list[Request]) -> None:
         """Raise InvariantError unless the sums equal those over `members`."""
@@ -157,62 +157,10 @@ class DecodeBatch:
             return
         if self.contexts() != (sum(contexts), max(contexts)):
             raise InvariantError(f"contexts counted {self.contexts()}; there {contexts}")
-        for windowed in self.windowed:
-            expected = sum(min(context, windowed.window) for context in contexts)
-            if windowed.total(self.tick + 1) != expected:
-                raise InvariantError(f"{windowed.total(self.tick + 1)} tokens in window counted, {expected} there")
-        opening = sum((context - 1) % self._block_size == 0 for context in contexts)
+        opening = self._blocks_needed_of(contexts)
         if self.blocks_needed() != opening:
             raise InvariantError(f"{self.blocks_needed()} blocks to open counted, {opening} there")
 
-
-class WindowedSum:
-    """Sum over members of min(context, window)."""
-
-    def __init__(self, window: int) -> None:
-        self.window = window
-        self.growing = 0
-        self._offsets = 0
-        self._full = 0
-        # (tick at which the member's context reaches the window, id); entries of those who left go when they surface.
-        self._crossings: list[tuple[int, int]] = []
-        self._crossing_of: dict[int, int] = {}
-
-    def add(self, id: int, context: int, tick: int) -> None:
-        if context >= self.window:
-            self._full += 1
-            return
-        crossing = tick + self.window - context
-        self.growing += 1
-        self._offsets += context - tick
-        self._crossing_of[id] = crossing
-        heappush(self._crossings, (crossing, id))
-
-    def remove(self, id: int) -> None:
-        crossing = self._crossing_of.pop(id, None)
-        if crossing is None:
-            self._full -= 1
-        else:
-            self.growing -= 1
-            self._offsets -= self.window - crossing
-
-    def total(self, tick: int) -> int:
-        """The sum when the batch stands at `tick`; members that cross by then count as full."""
-        self._cross(tick)
-        return self._offsets + self.growing * tick + self._full * self.window
-
-    def steps_to_full(self, tick: int) -> int | None:
-        """Steps from `tick` until the next member's context reaches the window, None if none grows."""
-        self._cross(tick)
-        while self._crossings and self._crossing_of.get(self._crossings[0][1]) != self._crossings[0][0]:
-            heappop(self._crossings)
-        return self._crossings[0][0] - tick if self._crossings else None
-
-    def _cross(self, tick: int) -> None:
-        while self._crossings and self._crossings[0][0] <= tick:
-            crossing, id = heappop(self._crossings)
-            if self._crossing_of.get(id) == crossing:
-                del self._crossing_of[id]
-                self.growing -= 1
-                self._offsets -= self.window - crossing
-                self._full += 1
+    def _blocks_needed_of(self, contexts: list[int]) -> int:
+        """`blocks_needed` by a walk over the contexts that the next step reads."""
+        return sum((context - 1) % self._block_size == 0 for context in contexts)

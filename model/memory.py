@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from servecast.hardware.gpus import Gpu
 from servecast.hardware.memory_rules import MemoryRules
 from servecast.model.architecture import Architecture, Attention, Layer
-from servecast.model.kv_cache import BlockLayout, block_layout
+from servecast.model.kv_cache import BlockLayout, CacheKind, block_layout
 from servecast.model.layout import ReplicaLayout, check_layout, effective_max_model_len, stage_layers
 from servecast.model.profile_run import ProfileRun
 from servecast.model.weights import GIB, stage_weights_bytes
@@ -29,8 +29,8 @@ class MemoryPlan:
     short_gib: what is missing to that; 0.0 if it fits. requested_gib: the share that the engine may use.
     cuda_graph_gib: a rough figure; comes on top of the request, unless the engine's rules subtract it.
     kv_gib: left for the pool, negative if the rest alone is too much.
-    kv_pool_blocks: as the engine counts them. kv_groups: block tables of a sequence, more than 1 where
-    layers cache unlike. max_concurrency: sequences of `max_model_len` tokens at once.
+    kv_pool_blocks: as the engine counts them. groups: of layers, each with a block table of a sequence; more
+    than 1 where layers cache unlike. max_concurrency: sequences of `max_model_len` tokens at once.
     kv_bytes_per_block: on one GPU. stage: pipeline stage (from 0) that all of this is about.
     """
 
@@ -49,8 +49,17 @@ class MemoryPlan:
     block_size: int
     max_model_len: int
     kv_bytes_per_block: int
-    kv_groups: int
+    groups: tuple[CacheKind, ...]
     stage: int
+
+    @property
+    def kv_groups(self) -> int:
+        return len(self.groups)
+
+    @property
+    def windowed(self) -> bool:
+        """Whether a group of layers keeps no more than a window."""
+        return any(kind.window is not None for kind in self.groups)
 
     @property
     def sequence_pool_blocks(self) -> int:
@@ -199,6 +208,6 @@ def _plan(request: _Request, stage: _Stage) -> MemoryPlan:
         block_size=blocks.block_size,
         max_model_len=request.max_model_len,
         kv_bytes_per_block=blocks.bytes_per_block,
-        kv_groups=len(blocks.groups),
+        groups=blocks.groups,
         stage=stage.index,
     )

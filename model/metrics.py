@@ -194,9 +194,11 @@ def _limits(result: SimulationResult) -> dict[str, Any]:
     steps = result.steps
     lengths = steps["count"] * steps["duration_s"] + steps["slope_s"] * steps["count"] * (steps["count"] - 1) / 2
     busy = float(sum(result.seconds_by_resource.values()))
-    blocks = result.memory.sequence_pool_blocks
-    # A run of steps is recorded with the blocks at its end; on the way there each decode opens one in block_size steps.
-    opened = (steps["count"] - 1) * steps["decodes"] / (2 * result.memory.block_size)
+    blocks = result.pool_blocks
+    # A run of steps is recorded with the blocks at its end; on the way there each decode opens one in block_size steps,
+    # and one comes back for each behind a window.
+    growing = 1 if blocks != result.memory.kv_pool_blocks else sum(k.window is None for k in result.memory.groups)
+    opened = growing * (steps["count"] - 1) * steps["decodes"] / (2 * result.memory.block_size)
     used, average = steps["used_blocks"] / blocks, (steps["used_blocks"] - opened) / blocks
     duration = duration_s(result) * result.parameters.replicas
     return {

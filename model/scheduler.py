@@ -7,19 +7,20 @@ the one before still runs (asynchronous scheduling), and the same code serves bo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from servecast.hardware.errors import InvariantError
 from servecast.model.admission import AdmissionRule, QueueState
 from servecast.model.block_pool import BlockPool
-from servecast.model.decode_batch import DecodeBatch
 from servecast.model.interruptions import Interruptions
 from servecast.model.limits import Limits
 from servecast.model.preemption import VICTIMS, HostMemory
 from servecast.model.progress import Progress
 from servecast.model.request import Request
+from servecast.model.running_batch import RunningBatch
 from servecast.model.scheduler_parameters import SchedulerParameters
 from servecast.model.slo import Slo
+from servecast.model.start_rules import StartRules
 from servecast.model.step import Step
 from servecast.model.waiting_queue import waiting_queue
 
@@ -49,27 +50,18 @@ class Scheduler:
         self.rule = rule
         self.waiting = waiting_queue(parameters.policy, slo, pool.hit_blocks)
         self.waiting_tokens = 0
-        # Running requests by id in the order of admission.
-        self.running: dict[int, Request] = {}
-        self.decodes = DecodeBatch(pool.block_size, tuple(windows))
+        self.batch = RunningBatch(parameters, pool, windows)
+        self.running, self.decodes = self.batch.requests, self.batch.decodes
         self.progress = Progress(parameters.max_num_seqs)
         self.interruptions = Interruptions()
         self.gaps_s: list[float] = []
         self.prefix_tokens = 0
         self.prefix_hit_tokens = 0
-        self._prefilling: list[Request] = []
-        self._stuck: set[int] = set()
-        self._reserves_outputs, self._reserved_blocks = parameters.reserves_outputs, 0
-        self._reserves_prompts, self._caching = parameters.scheduler_reserve_full_isl, parameters.enable_prefix_caching
-        # Whether anything but budgets may keep a request waiting.
-        self._rules = parameters.kind == "static" or parameters.backpressure
+        self.rules = StartRules(parameters, self.batch, self.progress)
+        self._static = parameters.kind == "static"
         self.limits = Limits.of(parameters, pool, max_model_len)
         self._token_budget, self._max_num_seqs = parameters.max_num_batched_tokens, parameters.max_num_seqs
-        self._chunked, self._chunk_limit = parameters.chunked, parameters.chunk_limit
-        self._watermark_blocks = int(parameters.watermark * pool.num_blocks)
         self._victim = VICTIMS[parameters.preemption.victim]
-        self._limits_long = bool(parameters.long_prefill_token_threshold) and parameters.max_num_partial_prefills > 1
-        self._opening = False
         self._unfinished_steps = 0
         self._planned_tokens = 0
         self._finishing = 0
@@ -83,10 +75,9 @@ class Scheduler:
         if reason is not None:
             if self.parameters.on_unschedulable == "reject":
                 return reason
-            self._stuck.add(request.id)
-            self._rules = True
+            self.rules.never_start(request)
         elif self.rule is not None:
-            under_way = self._planned_tokens + sum(other.uncomputed_tokens for other in self._prefilling)
+            under_way = self._planned_tokens + sum(other.uncomputed_tokens for other in self.batch.prefilling)
             reason = self.rule.refuses(request, QueueState(len(self.waiting), self.waiting_tokens + under_way))
             if reason is not None:
                 return reason
@@ -98,19 +89,23 @@ class Scheduler:
 
     def schedule(self, now_s: float) -> Step | None:
         """Plan the next step, or return None if nothing can run. Running requests come first, then admissions."""
-        step = Step()
+        step, batch = Step(), self.batch
+        self.pool.settle()
         preempted = self._make_room(step, now_s)
-        budget = self._token_budget - self._plan_decodes(step)
-        if self._prefilling:
-            budget -= self._plan_prefilling(step, budget)
+        budget = self._token_budget - batch.plan_decodes(step)
+        if batch.prefilling:
+            budget -= batch.plan_prefilling(step, budget)
         # Who was just preempted stands in front; admitting in the same step would undo it.
         if self.waiting and not preempted:
             self._admit(step, budget, now_s)
+        if self._static and batch.prefilling:
+            batch.emit_together(step)
         return self._planned(step) if step.rows or step.chunks else None
 
     def plan_steady(self) -> Step:
         """Plan one of the steps that `steady_steps` foresaw: everybody who decodes does, nobody joins."""
-        self._plan_decodes(step := Step())
+        self.pool.settle()
+        self.batch.plan_decodes(step := Step())
         return self._planned(step)
 
     def _planned(self, step: Step) -> Step:
@@ -119,75 +114,19 @@ class Scheduler:
         self._finishing += len(step.finishing)
         return step
 
-    def _plan_decodes(self, step: Step) -> int:
-        """Let everybody in the decode batch have a token; returns how many that are."""
-        decodes = self.decodes
-        size = decodes.size
-        if size:
-            step.steady = step.rows = size
-            step.context, step.longest = decodes.contexts()
-            if decodes.windowed:
-                step.windowed = decodes.windowed_sums()
-            self.pool.extend_decodes(decodes.blocks_needed())
-            step.finishing = decodes.advance(1)
-        return size
-
-    def _plan_prefilling(self, step: Step, budget: int) -> int:
-        """Go on with prompts that are under way; returns the tokens used. Decodes have had theirs before."""
-        requests, self._prefilling = self._prefilling, []
-        left = budget
-        for request in requests:
-            tokens = self._next_chunk(request, left)
-            if tokens:
-                self.pool.extend(request, self.pool.growth(request.computed_tokens, tokens))
-            self._plan_chunk(step, request, tokens)
-            left -= tokens
-        return budget - left
-
-    def _next_chunk(self, request: Request, budget: int) -> int:
-        return min(request.uncomputed_tokens, budget, self._chunk_limit)
-
-    def _plan_chunk(self, step: Step, request: Request, tokens: int) -> None:
-        """Compute `tokens` more tokens of `request`, for which it has blocks, in `step`. It emits a token when that was
-        the last known one.
-        """
-        if tokens:
-            before, after = request.computed_tokens, request.computed_tokens + tokens
-            step.chunks = [*step.chunks, (before, tokens)]
-            step.prefill_tokens += tokens
-            if request.lost_tokens > before:
-                again = min(after, request.lost_tokens) - before
-                request.recomputed_tokens += again
-                step.recomputed_tokens += again
-            request.computed_tokens = after
-            if self._caching:
-                self.pool.publish(request, after)
-        if request.uncomputed_tokens:
-            self._prefilling.append(request)
-        else:
-            step.rows += 1
-            self._emit(step, request)
-
-    def _emit(self, step: Step, request: Request) -> None:
-        request.emitted_tokens += 1
-        step.emitting = [*step.emitting, request]
-        if request.emitted_tokens == request.output_tokens:
-            step.finishing = [*step.finishing, request]
-        else:
-            self.decodes.add(request)
-
     # Admission
 
     def _admit(self, step: Step, budget: int, now_s: float) -> None:
         """Admit from the head of the queue while it fits. Prompts over the limit of long ones let others pass."""
-        self._opening = not self.running
+        rules = self.rules
+        rules.opening = self._static and not self.running
         passed_over = []
         while self.waiting:
             request = self.waiting.peek()
-            if self._limits_long and self._too_many_long(request):
+            if rules.limits_long and rules.too_many_long(request):
                 passed_over.append(self.waiting.take())
                 continue
-            hits = self._admissible_hits(request, budget)
+            hits = rules.hits(request, budget)
             if hits is None:
                 break
             self.waiting.take()
@@ -195,81 +134,25 @@ class Scheduler:
             budget -= self._start(step, request, hits, budget, now_s)
         for request in reversed(passed_over):
             self.waiting.restore(request)
-        self._opening = False
-
-    def _too_many_long(self, request: Request) -> bool:
-        threshold, limit = self.parameters.long_prefill_token_threshold, self.parameters.max_long_partial_prefills
-        long = sum(other.prompt_tokens > threshold for other in self._prefilling)
-        return request.prompt_tokens > threshold and long >= limit
-
-    def _admissible_hits(self, request: Request, budget: int) -> int | None:
-        """Cached blocks that `request` would start with if it were admitted now, None if it has to wait."""
-        if budget <= 0 or len(self.running) >= self._max_num_seqs or (self._rules and self._held_back(request)):
-            return None
-        hits = self.pool.hit_blocks(request) if self._caching and not request.swapped else 0
-        computed = hits * self.pool.block_size or request.computed_tokens
-        known = request.known_tokens
-        wanted = known - computed
-        # A recomputed sequence can outgrow the budget: it comes back in pieces even when prompts may not be cut.
-        if not self._chunked and budget < wanted <= self._token_budget:
-            return None
-        tokens = min(wanted, budget, self._chunk_limit)
-        limit = self.parameters.max_num_partial_prefills
-        if limit > 1 and tokens < wanted and len(self._prefilling) >= limit:
-            return None
-        if self._reserves_outputs:
-            fits = self._reserved_blocks + self.pool.blocks_for(request.max_kv_tokens) <= self.pool.num_blocks
-            return hits if fits else None
-        needed = self.pool.blocks_for(known if self._reserves_prompts else computed + tokens) - hits
-        needed += self.pool.free_hits(request, hits) if hits else 0
-        # Alone it may use the whole pool, else the watermark could keep it out for ever.
-        return hits if self.pool.can_allocate(needed, self._watermark_blocks if self.running else 0) else None
-
-    def _held_back(self, request: Request) -> bool:
-        """Whether a rule besides budgets keeps `request` waiting."""
-        if request.id in self._stuck:
-            return True
-        if self.parameters.kind == "static" and not self._opening:
-            return True
-        fresh = request.scheduled_s is None
-        return fresh and self.parameters.backpressure and self.progress.thrash.thrashing and bool(self.running)
+        rules.opening = False
 
     def _start(self, step: Step, request: Request, hits: int, budget: int, now_s: float) -> int:
         """Run `request` from this step on; returns the tokens that it computes in it."""
-        pool = self.pool
-        self.running[request.id] = request
         if request.scheduled_s is None:
             request.scheduled_s = now_s
             self.progress.newcomers += 1
             self.prefix_tokens += request.prompt_tokens
-            self.prefix_hit_tokens += hits * pool.block_size
+            self.prefix_hit_tokens += hits * self.pool.block_size
         else:
             self.interruptions.resumed(request.id, now_s)
-        if self._reserves_outputs:
-            self._reserved_blocks += pool.blocks_for(request.max_kv_tokens)
+        self.rules.started(request)
         if request.swapped:
-            blocks = pool.blocks_for(request.computed_tokens)
+            blocks = self.pool.blocks_for(request.computed_tokens)
             self.host.fetch(blocks)
             step.swap_in_blocks += blocks
             step.swaps = True
             request.swapped = False
-        elif hits:
-            request.computed_tokens = hits * pool.block_size
-        tokens = self._next_chunk(request, budget)
-        pool.take(request, hits, pool.blocks_for(request.computed_tokens + tokens) - hits)
-        if request.emitted_tokens and request.uncomputed_tokens == 1:
-            self._decode_once(step, request)
-        else:
-            self._plan_chunk(step, request, tokens)
-        return tokens
-
-    def _decode_once(self, step: Step, request: Request) -> None:
-        """The first decode of a request that comes back with its KV; from the next step on the batch has it."""
-        request.computed_tokens += 1
-        step.add_context(request.computed_tokens, [windowed.window for windowed in self.decodes.windowed])
-        step.resumed += 1
-        step.rows += 1
-        self._emit(step, request)
+        return self.batch.start(step, request, hits, budget)
 
     # Preemption
 
@@ -279,43 +162,20 @@ class Scheduler:
         With the last admitted as victims, going through the running requests in order and preempting at each shortage
         ends with the same set: the fewest last-admitted ones whose blocks cover what the others need.
         """
-        if self._blocks_needed() <= self.pool.free_blocks:
+        batch, pool = self.batch, self.pool
+        if batch.blocks_needed() <= pool.free_blocks:
             return False
-        while self._blocks_needed() > self.pool.free_blocks:
-            self._preempt(step, self._victim(self._newest_first(), self._held_blocks), now_s)
+        while batch.blocks_needed() > pool.free_blocks:
+            self._preempt(step, self._victim(batch.newest_first(), batch.held_blocks), now_s)
         return True
 
-    def _blocks_needed(self) -> int:
-        blocks = self.decodes.blocks_needed()
-        if self._prefilling:
-            left = self._token_budget - self.decodes.size
-            for request in self._prefilling:
-                tokens = self._next_chunk(request, left)
-                blocks += self.pool.growth(request.computed_tokens, tokens)
-                left -= tokens
-        return blocks
-
-    def _newest_first(self) -> Iterator[Request]:
-        """Running requests but those about to finish: their blocks come free at the end of the running step anyway."""
-        for request in reversed(self.running.values()):
-            if request.emitted_tokens < request.output_tokens:
-                yield request
-
-    def _held_blocks(self, request: Request) -> int:
-        decoding = request.id in self.decodes
-        return self.pool.blocks_for(request.offset + self.decodes.tick if decoding else request.computed_tokens)
-
     def _preempt(self, step: Step, request: Request, now_s: float) -> None:
-        blocks = self._held_blocks(request)
-        del self.running[request.id]
-        if request.id in self.decodes:
-            self.decodes.remove(request)
+        blocks = self.batch.held_blocks(request)
+        if self.batch.remove(request):
             if self._unfinished_steps:
                 self._interrupted.append(request)
             else:
                 request.last_token_s = now_s
-        else:
-            self._prefilling.remove(request)
         self.progress.note_preemption(request, self.decodes.tick, self.decodes.size)
         self.pool.keep(request, request.computed_tokens)
         self.pool.release(request, blocks)
@@ -359,12 +219,8 @@ class Scheduler:
 
     def release(self, finished: Sequence[Request]) -> Sequence[Request]:
         """Let `finished` requests go, with their blocks. Returns them."""
-        for request in finished:
-            del self.running[request.id]
-            self.pool.release(request, self.pool.blocks_for(request.computed_tokens))
-            if self._reserves_outputs:
-                self._reserved_blocks -= self.pool.blocks_for(request.max_kv_tokens)
-        return finished
+        self.rules.finished(finished)
+        return self.batch.release(finished)
 
     # Coasting
 
@@ -375,7 +231,8 @@ class Scheduler:
         ahead: steps that are planned before the last of them ends (0 or 1); those must not need a preemption either.
         """
         decodes = self.decodes
-        if not decodes.size or self._prefilling or (self.waiting and self._may_admit()):
+        self.pool.settle()
+        if not decodes.size or self.batch.prefilling or (self.waiting and self._may_admit()):
             return 0
         limit = decodes.steps_to_finish()
         if ahead and self.waiting:
@@ -391,7 +248,8 @@ class Scheduler:
             return True
         if not self.waiting.settled and len(self.running) < self._max_num_seqs:
             return True
-        return self._admissible_hits(self.waiting.peek(), self._token_budget - self.decodes.size) is not None
+        budget, returning = self._token_budget - self.decodes.size, self.decodes.most_returned()
+        return self.rules.hits(self.waiting.peek(), budget, returning) is not None
 
     def advance_steady(self, steps: int, now_s: float) -> list[Request]:
         """Run `steps` of them at once, to end at `now_s`: same outcome as planning and completing each. Returns those
@@ -404,8 +262,7 @@ class Scheduler:
 
     def check(self) -> None:
         """Raise InvariantError if a block is lost or shared, or a sum is off. For tests, after any step."""
-        self.decodes.check([request for request in self.running.values() if request.id in self.decodes])
-        self.pool.check(sum(map(self._held_blocks, self.running.values())))
+        self.batch.check()
         self.host.check(sum(self.pool.blocks_for(r.computed_tokens) for r in self.waiting if r.swapped))
         if self.waiting_tokens != sum(request.prompt_tokens for request in self.waiting):
             raise InvariantError(f"{self.waiting_tokens} waiting prompt tokens counted, others there")

@@ -17,10 +17,11 @@ class SchedulerParameters:
     """vLLM's settings under vLLM's names.
 
     kind: "vllm"; "textbook", which computes prompts whole; "orca", which also reserves a request's longest KV at
-    admission; "static", which besides runs a batch to its end before the next. watermark: share of the pool that an
-    admission must leave free. scheduler_reserve_full_isl: admit a prompt only when blocks for all of it are free, not
-    just for its first chunk. max_num_partial_prefills: above 1, so many prompts share the token budget; 1 is vLLM V1's
-    way, without a limit of their number. backpressure: no new admissions while the replica thrashes.
+    admission; "static", which reserves it too, computes all prompts of a batch, and decodes it to its end before the
+    next. watermark: share of the pool that an admission must leave free. scheduler_reserve_full_isl: admit a prompt
+    only when blocks for all of it are free, not just for its first chunk. max_num_partial_prefills: above 1, so many
+    prompts share the token budget; 1 is vLLM V1's way, without a limit of their number. backpressure: no new admissions
+    while the replica thrashes.
     """
 
     kind: str = "vllm"
@@ -41,7 +42,8 @@ class SchedulerParameters:
 
     @property
     def chunked(self) -> bool:
-        return self.kind == "vllm" and self.enable_chunked_prefill
+        """Whether a prompt may take several steps. Those of a static batch do as many as it takes."""
+        return self.kind == "static" or (self.kind == "vllm" and self.enable_chunked_prefill)
 
     @property
     def reserves_outputs(self) -> bool:

@@ -22,6 +22,7 @@ from servecast.model.checks import require
 from servecast.model.cohorts import CohortParameters
 from servecast.model.fit_advice import FitQuestion, changes_that_fit
 from servecast.model.forward import ForwardPass, build_forward_pass
+from servecast.model.grouped_pool import GroupedBlockPool
 from servecast.model.host_link import HostLink, LinkParameters
 from servecast.model.interruptions import interruption_columns
 from servecast.model.layout import ReplicaLayout
@@ -66,7 +67,8 @@ class SimulationParameters:
 class SimulationResult:
     """What happened, as flat columns (seconds of simulated time; see records.py), before any statistics.
 
-    reasons: why requests were rejected, by id. resumed_gaps_s: gaps between tokens over a preemption.
+    pool_blocks: of one replica, as its scheduler counts them (all layers, or grouped_pool.py). reasons: why requests
+    were rejected, by id. resumed_gaps_s: gaps between tokens over a preemption.
     seconds_by_resource: step time by what limited it, all replicas together. swap_bytes: copied in and out, per GPU.
     prefix_tokens, prefix_hit_tokens: prompt tokens looked up in the prefix cache, and found. recompute_seconds:
     estimate of the time that recomputed tokens took. interruptions: preemptions by column, see interruptions.py.
@@ -76,6 +78,7 @@ class SimulationResult:
 
     parameters: SimulationParameters
     memory: MemoryPlan
+    pool_blocks: int
     workload: Workload
     requests: Mapping[str, NDArray[Any]]
     steps: Mapping[str, NDArray[np.float64]]
@@ -246,26 +249,37 @@ def _preemption_costs(parameters: SimulationParameters, forward: ForwardPass, li
 
 
 def _link(parameters: SimulationParameters, memory: MemoryPlan) -> LinkParameters:
+    grouped, layers = _counts_groups(parameters, memory), parameters.architecture.num_layers
     return LinkParameters(
-        # A block of the scheduler holds the tokens' KV in all layers, so one block of each of the engine's groups.
-        block_bytes=memory.kv_bytes_per_block * memory.kv_groups,
+        block_bytes=memory.kv_bytes_per_block if grouped else memory.sequence_block_bytes,
         bytes_per_s=parameters.gpu.pcie_bytes_per_s,
-        copies_per_block=2 * parameters.architecture.num_layers,
+        copies_per_block=2 * (-(-layers // memory.kv_groups) if grouped else layers),
         copy_s=parameters.scheduler.preemption.swap_copy_s,
     )
+
+
+def _counts_groups(parameters: SimulationParameters, memory: MemoryPlan) -> bool:
+    """Whether blocks are counted in each group of layers. The prefix cache knows blocks of all layers only."""
+    return memory.windowed and not parameters.scheduler.enable_prefix_caching
+
+
+def _block_pool(parameters: SimulationParameters, memory: MemoryPlan) -> BlockPool:
+    if _counts_groups(parameters, memory):
+        return GroupedBlockPool(memory.kv_pool_blocks, memory.groups, parameters.scheduler.chunk_limit)
+    pool_class = CachingBlockPool if parameters.scheduler.enable_prefix_caching else BlockPool
+    return pool_class(memory.sequence_pool_blocks, memory.block_size)
 
 
 def _scheduler(
     parameters: SimulationParameters, memory: MemoryPlan, forward: ForwardPass, link: LinkParameters
 ) -> Scheduler:
     settings = parameters.scheduler
-    pool_class = CachingBlockPool if settings.enable_prefix_caching else BlockPool
     costs = _preemption_costs(parameters, forward, link)
     host_blocks = int(settings.preemption.swap_space_gib * GIB // link.block_bytes)
     full_step = settings.max_num_batched_tokens
     return Scheduler(
         settings,
-        pool_class(memory.sequence_pool_blocks, memory.block_size),
+        _block_pool(parameters, memory),
         max_model_len=memory.max_model_len,
         host=HostMemory(settings.preemption, host_blocks, costs),
         windows=[cost.window for cost in forward.attention.windows],
@@ -289,6 +303,7 @@ def _result(
     return SimulationResult(
         parameters=parameters,
         memory=memory,
+        pool_blocks=fleet[0].scheduler.pool.num_blocks,
         workload=workload,
         requests=rows.columns(),
         steps=steps.columns(),

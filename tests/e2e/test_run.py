@@ -211,7 +211,8 @@ def test_weak_ground_is_said(servecast: Servecast, scenario: Path) -> None:
     assert "All-reduce of 8 GPUs over PCIe is priced at 14 GB/s, typical of servers" in on_l40s
     on_mi300x = servecast("run", scenario, "--set", "gpu=mi300x", *eight).stdout
     assert "All-reduce over Infinity Fabric mesh was not measured on this GPU" in on_mi300x
-    assert "sliding window" in servecast("run", scenario, "--set", "model=gemma-3-4b").stdout
+    cached = ("--set", "model=gemma-3-4b", "--set", "scheduler.enable_prefix_caching=true")
+    assert "sliding window" in servecast("run", scenario, *cached).stdout
     assert "Note:" not in servecast("run", scenario, *eight).stdout
 
 

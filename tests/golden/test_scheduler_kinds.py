@@ -66,17 +66,30 @@ def test_three_blocks_for_three_requests(kind: str, finish_s: list[float], preem
         ),  # 7 of the 8 tokens beside the decode in step 2, the last one and the prompt of 2 in step 3
         ("textbook", [1, 5, 6]),  # the prompt of 8 needs a step of its own, and the one of 2 stands behind it
         ("orca", [1, 5, 6]),
-        ("static", [1, 5, 6]),
+        ("static", [1, 6, 6]),  # both prompts take steps 5 and 6, and their first tokens come together
     ],
 )
-def test_only_vllm_cuts_prompts(kind: str, first_token_s: list[float]) -> None:
+def test_who_cuts_prompts(kind: str, first_token_s: list[float]) -> None:
     workload = trace([(0.0, 4, 4), (0.5, 8, 1), (0.5, 2, 1)])
     result = run(workload, kind=kind, max_num_batched_tokens=8, max_num_seqs=8)
     assert result.requests["first_token_s"].tolist() == first_token_s
 
 
-def test_a_static_batch_is_what_fits_one_step() -> None:
+def test_a_static_batch_computes_its_prompts_in_as_many_steps_as_they_take() -> None:
+    """Three prompts of 4 in steps of 8 tokens; first tokens at the end of the second step, then all decode together."""
     result = run(trace([(0.0, 4, 2)] * 3), kind="static", max_num_batched_tokens=8, max_num_seqs=8)
+    assert result.requests["first_token_s"].tolist() == [2, 2, 2]
+    assert finishes(result) == [3, 3, 3]
+
+
+def test_a_static_batch_has_max_num_seqs_requests() -> None:
+    result = run(trace([(0.0, 4, 2)] * 5), kind="static", max_num_batched_tokens=8, max_num_seqs=3)
+    assert finishes(result) == [3, 3, 3, 5, 5]
+
+
+def test_a_static_batch_has_what_the_pool_holds_to_the_end() -> None:
+    """Two blocks for each request of 4 + 2 tokens, four in the pool."""
+    result = run(trace([(0.0, 4, 2)] * 3), kind="static", max_num_batched_tokens=8, blocks=4, block_size=4)
     assert finishes(result) == [2, 2, 4]
 
 

@@ -127,7 +127,7 @@ def test_nothing_is_lost(scenario: dict[str, Any]) -> None:
         # Of the prompts, the prefix cache may have had any part.
         cached = workload.prompt_tokens[done].sum() if scenario["scheduler"]["enable_prefix_caching"] else 0
         assert wanted - cached <= computed <= wanted
-    assert (steps["used_blocks"] <= result.memory.sequence_pool_blocks).all()
+    assert (steps["used_blocks"] <= result.pool_blocks).all()
 
 
 @settings(max_examples=100, deadline=None)
