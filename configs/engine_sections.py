@@ -21,7 +21,6 @@ from servecast.configs.fields import (
     describe,
     invalid,
     near_miss,
-    only_yet,
     whole_number,
 )
 from servecast.model.layout import BLOCK_SIZES, KV_CACHE_DTYPES, WEIGHT_DTYPES
@@ -103,8 +102,8 @@ class ReplicaSection(Section):
     """One engine instance: how the model is spread over GPUs, and how their memory is used."""
 
     tensor_parallel_size: Count = Field(default=1, description="GPUs that share every layer. Must divide the heads.")
-    pipeline_parallel_size: Annotated[Count, only_yet(1, "pipeline parallelism")] = Field(
-        default=1, description="Stages that share out the layers. Only 1 so far."
+    pipeline_parallel_size: Count = Field(
+        default=1, description="Stages that share out the layers, with as many steps on their way."
     )
     dtype: WeightDtype = Field(
         default="bfloat16",

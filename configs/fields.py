@@ -1,7 +1,7 @@
 """The building blocks of the scenario schema: sections, numbers as YAML spells them, and choices among names.
 
 What the schema announces but the simulator cannot do yet is stated where a key is declared, as `planned` of a
-`Choices` or as `only_yet`; building the feature ends with moving that name.
+`Choices`; building the feature ends with moving that name.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
+from pydantic import BaseModel, ConfigDict, Field, Strict
 from pydantic_core import PydanticCustomError, core_schema
 
 from servecast.hardware.errors import nearest
@@ -118,18 +118,6 @@ class Choices:
         self, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         return {"type": "string", "enum": list(self.supported)}
-
-
-def only_yet(value: object, feature: str) -> AfterValidator:
-    """A validator that refuses everything but `value`, because `feature` is announced but not built."""
-
-    def validate(found: Any) -> Any:
-        if found != value:
-            problem = f"{feature} is not supported yet, found {describe(found)}"
-            raise invalid(problem, f"Supported: {describe(value)}")
-        return found
-
-    return AfterValidator(validate)
 
 
 def one_of(names: tuple[str, ...]) -> str:

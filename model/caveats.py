@@ -14,6 +14,8 @@ def caveats(parameters: SimulationParameters) -> Iterator[str]:
     """What the simulation leaves out or takes from weak ground in these `parameters`."""
     yield from _all_reduce(parameters)
     yield from _windows(parameters)
+    if parameters.layout.pipeline_parallel_size > 1:
+        yield "Pipeline stages were compared with no measured run; steps are planned without asynchronous scheduling."
 
 
 def _all_reduce(parameters: SimulationParameters) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,6 +43,11 @@ class AttentionCost:
     per_longest_token_s: float
     windows: tuple[WindowCost, ...]
     prefill: tuple[tuple[PrefillAttention, int], ...]
+
+    @property
+    def window_sizes(self) -> list[int]:
+        """The finite windows, in tokens, ascending."""
+        return [cost.window for cost in self.windows]
 
 
 @dataclass(frozen=True)
@@ -166,6 +171,25 @@ def build_forward_pass(
         host_step_s=host.step_s,
         host_request_s=host.request_s,
     )
+
+
+def without_head(cost: ForwardPass) -> ForwardPass:
+    """`cost` of a pipeline stage that computes no logits."""
+    nothing = np.zeros_like(cost.head.compute_s)
+    steady = np.asarray(cost.steady_s) - np.asarray(cost.head_s)
+    return replace(
+        cost,
+        head=CostByCause(nothing, nothing, nothing, nothing),
+        head_s=[0.0] * len(cost.head_s),
+        steady_s=steady.tolist(),
+    )
+
+
+def with_windows(cost: ForwardPass, windows: Sequence[int]) -> ForwardPass:
+    """`cost` of a pipeline stage, told the sums for all of `windows`, of which its layers may have but some."""
+    own = {windowed.window: windowed for windowed in cost.attention.windows}
+    every = tuple(own.get(window, WindowCost(window, 0.0, 0.0)) for window in windows)
+    return replace(cost, attention=replace(cost.attention, windows=every))
 
 
 def _part_dtype(quantization: Quantization | None, part: str) -> str:

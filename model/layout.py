@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from servecast.hardware.errors import ConfigError, did_you_mean
 from servecast.model.architecture import Architecture, Attention, DenseMlp, Layer
@@ -76,6 +76,11 @@ def stage_layers(architecture: Architecture, stages: int, stage: int) -> tuple[L
         counts[-2 - spare] += 1
     start = sum(counts[:stage])
     return architecture.layers[start : start + counts[stage]]
+
+
+def stage_architecture(architecture: Architecture, stages: int, stage: int) -> Architecture:
+    """The model that pipeline stage `stage` (from 0) of `stages` runs, as one of fewer layers."""
+    return replace(architecture, layers=stage_layers(architecture, stages, stage))
 
 
 def kv_heads_per_gpu(num_kv_heads: int, tensor_parallel_size: int) -> int:

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from servecast.model.forward import ForwardPass
 from servecast.model.step import Step
 
 RESOURCES = ("weights_bandwidth", "kv_bandwidth", "compute", "interconnect", "overhead", "host", "host_link")
+
+
+class StepPrices(Protocol):
+    """The account that an engine keeps of its steps. host_link_s: time that it stood still for copies."""
+
+    host_link_s: float
+
+    @property
+    def recompute_s(self) -> float:
+        """Estimate of the time that recomputed tokens took."""
+        ...
+
+    def seconds_by_resource(self) -> dict[str, float]:
+        """Keys of RESOURCES."""
+        ...
 
 
 class Ledger:

@@ -1,13 +1,14 @@
-"""A replica: one engine with one scheduler and one KV pool, as a SimPy process."""
+"""A replica of one stage: steps one after the other, runs of equal decode steps as one event."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from typing import Any
 
 import simpy
 
-from servecast.model.coast import Coast, EngineEvent
+from servecast.model.coast import Coast
+from servecast.model.engine_process import EngineProcess, Process
 from servecast.model.forward import ForwardPass
 from servecast.model.host_link import HostLink
 from servecast.model.ledger import Ledger
@@ -16,17 +17,16 @@ from servecast.model.request import Request
 from servecast.model.scheduler import Scheduler
 from servecast.model.step import Step
 
-Process = Generator[simpy.Event, Any, Any]
 
-
-class Replica:
-    """Runs `scheduler`'s steps at the prices of `forward`. swap_overlap: KV blocks are copied beside a step, not
-    before it.
+class Replica(EngineProcess):
+    """Runs `scheduler`'s steps at the prices of `forward`.
 
     coast: run equal decode steps as one event. run_ahead: let the replica's own clock run up to the next event of the
     simulation without events in between. For a replica that is alone (else its fellows' events stop it all the time)
     and whose finishes nobody waits for: then nothing but an arrival can act on it.
     """
+
+    ledger: Ledger
 
     def __init__(
         self,
@@ -43,45 +43,29 @@ class Replica:
         requests: RequestRows,
         steps: StepRows,
     ) -> None:
-        self.index = index
-        self.scheduler = scheduler
-        self.ledger = Ledger(forward)
-        self.host_link = host_link
-        self._env = env
+        super().__init__(
+            env,
+            index,
+            scheduler=scheduler,
+            ledger=Ledger(forward),
+            host_link=host_link,
+            swap_overlap=swap_overlap,
+            requests=requests,
+            steps=steps,
+        )
         self._forward = forward
-        self._swap_overlap = swap_overlap
         self._async_scheduling = async_scheduling
         self._may_coast = coast
         self._run_ahead = run_ahead
-        self._requests = requests
-        self._pack_row, self._add_row = steps.pack, steps.add
-        self._idle: simpy.Event | None = None
         self._coast: Coast | None = None
         self._fixed_steady = False
-        # The replica's clock, seconds of simulated time; at or ahead of the simulation's.
-        self._now_s = 0.0
         self._last_end_s = 0.0
-        self._process = env.process(self._engine())
 
-    def submit(self, request: Request) -> None:
-        """Take in `request` now, or reject it."""
-        request.queued_s = self._env.now
-        reason = self.scheduler.add(request)
-        if reason is not None:
-            self._requests.reject(request, reason, self.index)
-            if request.done is not None:
-                request.done.succeed()
-        elif self._idle is not None:
-            self._idle.succeed()
-            self._idle = None
-        elif self._coast is not None and self.scheduler.waiting.peek() is request:
+    def _note_arrival(self, request: Request) -> None:
+        if self._coast is not None and self.scheduler.waiting.peek() is request:
             # Behind others who wait it changes nothing before they are admitted.
             self._coast.cut(self._env)
             self._coast = None
-
-    def leftovers(self) -> list[Request]:
-        """Requests that are still here."""
-        return [*self.scheduler.running.values(), *self.scheduler.waiting]
 
     # The engine
 
@@ -99,11 +83,7 @@ class Replica:
             elif step is not None or (step := self._plan()) is not None:
                 step = yield from self._run(step)
             else:
-                self._idle = self._env.event()
-                yield self._idle
-                # Others may arrive in this very instant; plan when all are here.
-                yield EngineEvent(self._env, 0.0)
-                self._now_s = self._env.now
+                yield from self._wait_for_work()
 
     def _plan(self) -> Step | None:
         if self._fixed_steady:
@@ -123,10 +103,8 @@ class Replica:
             yield self._at(start + duration)
         self._now_s = start + duration
         if copies is not None and copies.is_alive:
-            yield copies
-            self.ledger.host_link_s += self._env.now - self._now_s
-            self._now_s = self._env.now
-        self._record(step, start, self._now_s - start)
+            yield from self._await_copies(copies)
+        self._end_step(step, start, self._now_s - start)
         if scheduler.complete(step, self._now_s):
             self._finish(step.finishing)
         return following
@@ -147,7 +125,7 @@ class Replica:
         done = coast.steps
         self._now_s = coast.last_s
         if step is not None:
-            self._record(step, coast.start_s, coast.first_s)
+            self._end_step(step, coast.start_s, coast.first_s)
             scheduler.complete(step, coast.start_s + coast.first_s)
         if self._async_scheduling and done < steps:
             return (yield from self._run_fixed(coast, done))
@@ -180,21 +158,6 @@ class Replica:
         """Whether the replica may go on at `end_s` without an event, as nothing else happens before."""
         return self._run_ahead and end_s < self._env.peek()
 
-    def _at(self, end_s: float) -> EngineEvent:
-        return EngineEvent(self._env, max(end_s - self._env.now, 0.0))
-
-    def _swap(self, step: Step) -> Generator[simpy.Event, Any, simpy.Process | None]:
-        """Copy KV blocks out and in: before the step, or beside it; then returns the process that does."""
-        if self._now_s > self._env.now:
-            yield self._at(self._now_s)
-        copies = self._env.process(self.host_link.exchange(step.swap_out_blocks, step.swap_in_blocks))
-        if self._swap_overlap:
-            return copies
-        yield copies
-        self.ledger.host_link_s += self._env.now - self._now_s
-        self._now_s = self._env.now
-        return None
-
     # Prices and records
 
     def _start_coast(self, step: Step | None, steps: int) -> Coast:
@@ -210,38 +173,19 @@ class Replica:
             growth = forward.decode_growth_s(size)
         return Coast(self._now_s, first_s, duration, growth, steps)
 
-    def _record(self, step: Step, start: float, duration: float) -> None:
-        scheduler = self.scheduler
-        end = start + duration
-        if scheduler.rule is not None and scheduler.waiting:
-            scheduler.rule.served(duration, step.prefill_tokens)
-        self._add_row(
-            self._pack_row(
-                self.index,
-                start,
-                duration,
-                0.0,
-                1,
-                end - self._last_end_s,
-                step.steady + step.resumed,
-                step.steady,
-                len(step.chunks),
-                step.prefill_tokens,
-                len(scheduler.waiting),
-                len(scheduler.running),
-                scheduler.pool.num_blocks - scheduler.pool.free_blocks,
-                scheduler.progress.thrash.ratio,
-            )
-        )
-        self._last_end_s = end
+    def _end_step(self, step: Step, start_s: float, duration_s: float) -> None:
+        """Record `step`, the only one of its time."""
+        end_s = start_s + duration_s
+        self._note_service(duration_s, step.prefill_tokens)
+        self._record(step, start_s, duration_s, end_s - self._last_end_s)
+        self._last_end_s = end_s
 
     def _record_steady(self, coast: Coast, decodes: int, count: int, end: float) -> None:
         """A row for the first `count` steps of `coast`, which last until `end`, and their share of the ledger."""
         scheduler = self.scheduler
         start = coast.start_s + coast.first_s
         self.ledger.add_steady(decodes, count, end - start)
-        if scheduler.rule is not None and scheduler.waiting:
-            scheduler.rule.served(end - start, 0)
+        self._note_service(end - start, 0)
         self._add_row(
             self._pack_row(
                 self.index,
@@ -261,9 +205,3 @@ class Replica:
             )
         )
         self._last_end_s = end
-
-    def _finish(self, finished: Sequence[Request]) -> None:
-        for request in finished:
-            self._requests.finish(request, self._now_s, self.index)
-            if request.done is not None:
-                request.done.succeed()

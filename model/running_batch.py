@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from servecast.hardware.errors import InvariantError
 from servecast.model.block_pool import BlockPool
 from servecast.model.decode_batch import DecodeBatch
+from servecast.model.lanes import Lanes
 from servecast.model.request import Request
 from servecast.model.scheduler_parameters import SchedulerParameters
 from servecast.model.step import Step
@@ -17,18 +18,29 @@ class RunningBatch:
     """Advances its requests; who joins and who has to leave is decided elsewhere (scheduler.py).
 
     requests: by id, in the order of admission; each decodes (`decodes`) or has a prompt under way (`prefilling`), but
-    for those whose last token is planned. windows: the model's attention windows, tokens.
+    for those whose last token is planned. windows: the model's attention windows, tokens. `decodes` is the lane of the
+    next plan, of `lanes`.
     """
 
-    def __init__(self, parameters: SchedulerParameters, pool: BlockPool, windows: Sequence[int]) -> None:
+    def __init__(
+        self, parameters: SchedulerParameters, pool: BlockPool, windows: Sequence[int], num_lanes: int = 1
+    ) -> None:
         self.pool = pool
         self.requests: dict[int, Request] = {}
         self.prefilling: list[Request] = []
-        self.decodes = WindowedDecodeBatch(windows, pool) if windows else DecodeBatch(pool.block_size)
+        self.lanes = Lanes(
+            [WindowedDecodeBatch(windows, pool) if windows else DecodeBatch(pool.block_size) for _ in range(num_lanes)]
+        )
+        self.decodes = self.lanes.current
         self._caching = parameters.enable_prefix_caching
         self._token_budget, self._chunk_limit = parameters.max_num_batched_tokens, parameters.chunk_limit
         # Prompts of a static batch emit their first tokens together.
         self._together = parameters.kind == "static"
+
+    def turn_from(self, busy: Collection[int]) -> DecodeBatch:
+        """Let `decodes` be a lane that is not `busy`."""
+        self.decodes = self.lanes.turn_from(busy)
+        return self.decodes
 
     # What a step computes
 
@@ -135,15 +147,17 @@ class RunningBatch:
         return blocks
 
     def held_blocks(self, request: Request) -> int:
-        decoding = request.id in self.decodes
-        return self.pool.blocks_for(request.offset + self.decodes.tick if decoding else request.computed_tokens)
+        lane = self.lanes.batch_of(request)
+        return self.pool.blocks_for(request.computed_tokens if lane is None else request.offset + lane.tick)
 
     # Leaving
 
     def newest_first(self) -> Iterator[Request]:
-        """All but those about to finish: their blocks come free at the end of the running step anyway."""
+        """All but those about to finish, whose blocks come free at the end of the running step anyway, and those of
+        other lanes.
+        """
         for request in reversed(self.requests.values()):
-            if request.emitted_tokens < request.output_tokens:
+            if request.emitted_tokens < request.output_tokens and self.lanes.batch_of(request) in (None, self.decodes):
                 yield request
 
     def remove(self, request: Request) -> bool:
@@ -165,7 +179,7 @@ class RunningBatch:
 
     def check(self) -> None:
         """Raise InvariantError if a block is lost or shared, or a sum is off."""
-        self.decodes.check([request for request in self.requests.values() if request.id in self.decodes])
+        self.lanes.check(self.requests.values())
         self.pool.check(sum(map(self.held_blocks, self.requests.values())))
         strangers = [request.id for request in self.prefilling if request.id not in self.requests]
         if strangers:

@@ -7,7 +7,7 @@ the one before still runs (asynchronous scheduling), and the same code serves bo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from servecast.hardware.errors import InvariantError
 from servecast.model.admission import AdmissionRule, QueueState
@@ -29,8 +29,9 @@ class Scheduler:
     """Plans steps over a pool of KV blocks. Pure: no clock of its own, times come in as arguments (seconds).
 
     max_model_len: most tokens of a request. host: where swapped KV goes. windows: the model's attention windows.
-    rule: admission control. gaps_s: times between two tokens of a request that had no token in some step between, for
-    the ITL. prefix_tokens, prefix_hit_tokens: of prompts looked up in the prefix cache, and found there.
+    rule: admission control. num_lanes: steps that can be on their way at once, see `Lanes`. gaps_s: times between two
+    tokens of a request that had no token in some step between, for the ITL. prefix_tokens, prefix_hit_tokens: of
+    prompts looked up in the prefix cache, and found there.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Scheduler:
         windows: Sequence[int] = (),
         rule: AdmissionRule | None = None,
         slo: Slo | None = None,
+        num_lanes: int = 1,
     ) -> None:
         self.parameters = parameters
         self.pool = pool
@@ -50,7 +52,7 @@ class Scheduler:
         self.rule = rule
         self.waiting = waiting_queue(parameters.policy, slo, pool.hit_blocks)
         self.waiting_tokens = 0
-        self.batch = RunningBatch(parameters, pool, windows)
+        self.batch = RunningBatch(parameters, pool, windows, num_lanes)
         self.running, self.decodes = self.batch.requests, self.batch.decodes
         self.progress = Progress(parameters.max_num_seqs)
         self.interruptions = Interruptions()
@@ -86,6 +88,11 @@ class Scheduler:
         return None
 
     # Planning
+
+    def turn_to_lane(self, busy: Collection[int]) -> int:
+        """Plan next for a lane that is not `busy`, see `Lanes`. Returns its index."""
+        self.decodes = self.batch.turn_from(busy)
+        return self.batch.lanes.index
 
     def schedule(self, now_s: float) -> Step | None:
         """Plan the next step, or return None if nothing can run. Running requests come first, then admissions."""
@@ -172,7 +179,7 @@ class Scheduler:
     def _preempt(self, step: Step, request: Request, now_s: float) -> None:
         blocks = self.batch.held_blocks(request)
         if self.batch.remove(request):
-            if self._unfinished_steps:
+            if self._unfinished_steps and len(self.batch.lanes) == 1:
                 self._interrupted.append(request)
             else:
                 request.last_token_s = now_s

@@ -20,14 +20,17 @@ from servecast.model.arrivals import ClosedLoop
 from servecast.model.block_pool import BlockPool
 from servecast.model.checks import require
 from servecast.model.cohorts import CohortParameters
+from servecast.model.engine_process import EngineProcess
 from servecast.model.fit_advice import FitQuestion, changes_that_fit
-from servecast.model.forward import ForwardPass, build_forward_pass
+from servecast.model.forward import ForwardPass, build_forward_pass, with_windows, without_head
 from servecast.model.grouped_pool import GroupedBlockPool
 from servecast.model.host_link import HostLink, LinkParameters
 from servecast.model.interruptions import interruption_columns
-from servecast.model.layout import ReplicaLayout
+from servecast.model.layout import ReplicaLayout, stage_architecture
 from servecast.model.ledger import RESOURCES
 from servecast.model.memory import MemoryPlan, plan_memory
+from servecast.model.pipeline import Pipeline, hand_overs
+from servecast.model.pipelined_replica import PipelinedReplica
 from servecast.model.preemption import HostMemory, PreemptionCosts
 from servecast.model.prefix_cache import CachingBlockPool
 from servecast.model.records import RequestRows, StepRows
@@ -113,8 +116,8 @@ def run_simulation(
     workload = draw_workload(parameters.workload, np.random.SeedSequence(parameters.seed))
     env = simpy.Environment()
     rows, steps = _watched_rows(env, len(workload), progress, stop), StepRows()
-    forward = forward_pass(parameters)
-    fleet = [_replica(env, i, parameters, memory, forward, rows, steps) for i in range(parameters.replicas)]
+    stages = forward_passes(parameters)
+    fleet = [_replica(env, i, parameters, memory, stages, rows, steps) for i in range(parameters.replicas)]
     router = ROUTERS[parameters.router]()
     server_s = parameters.engine.host.server_s
     start_traffic(env, workload, rows, lambda request: router.choose(request, fleet).submit(request), server_s)
@@ -144,7 +147,9 @@ def _watched_rows(env: simpy.Environment, size: int, progress: Progress | None, 
 
 def _check_one_server(parameters: SimulationParameters) -> None:
     gpus, most = parameters.layout.tensor_parallel_size, parameters.gpu.server_gpus
-    problem = f"{gpus} GPUs, but a server of {parameters.gpu.key} has {most}, and several servers are not modelled yet"
+    problem = (
+        f"{gpus} GPUs, but a server of {parameters.gpu.key} has {most}; only pipeline stages can be on several servers"
+    )
     require(gpus <= most, "replica.tensor_parallel_size", problem)
 
 
@@ -192,13 +197,24 @@ def _advice(parameters: SimulationParameters) -> str:
     return f". It fits with {', or '.join(changes)}" if changes else ""
 
 
-def forward_pass(parameters: SimulationParameters) -> ForwardPass:
-    """What prices the steps of a replica."""
+def forward_passes(parameters: SimulationParameters) -> tuple[ForwardPass, ...]:
+    """The cost of a step in each pipeline stage. With several stages the host's time is not in them: it counts once."""
+    architecture, engine, stages = parameters.architecture, parameters.engine, parameters.layout.pipeline_parallel_size
+    if stages == 1:
+        return (_forward_pass(parameters, architecture, engine),)
+    engine = replace(engine, host=replace(engine.host, step_s=0.0, request_s=0.0))
+    costs = [_forward_pass(parameters, stage_architecture(architecture, stages, i), engine) for i in range(stages)]
+    windows = sorted({window for cost in costs for window in cost.attention.window_sizes})
+    costs = [with_windows(cost, windows) for cost in costs]
+    return (*(without_head(cost) for cost in costs[:-1]), costs[-1])
+
+
+def _forward_pass(parameters: SimulationParameters, architecture: Architecture, engine: EngineProfile) -> ForwardPass:
     scheduler, layout = parameters.scheduler, parameters.layout
     return build_forward_pass(
-        parameters.architecture,
+        architecture,
         parameters.gpu,
-        parameters.engine,
+        engine,
         dtype=layout.dtype,
         kv_cache_dtype=layout.kv_cache_dtype,
         tensor_parallel_size=layout.tensor_parallel_size,
@@ -212,20 +228,34 @@ def _replica(
     index: int,
     parameters: SimulationParameters,
     memory: MemoryPlan,
-    forward: ForwardPass,
+    stages: Sequence[ForwardPass],
     rows: RequestRows,
     steps: StepRows,
-) -> Replica:
-    preemption = parameters.scheduler.preemption
-    closed_loop = isinstance(parameters.workload.arrivals, ClosedLoop)  # its clients wait for finishes
+) -> EngineProcess:
     link = _link(parameters, memory)
+    scheduler = _scheduler(parameters, memory, stages, link)
+    host_link, swap_overlap = HostLink(env, link), parameters.scheduler.preemption.swap_overlap
+    if len(stages) > 1:
+        between = hand_overs(parameters.layout, parameters.gpu, parameters.architecture.hidden_size)
+        pipeline = Pipeline(stages, between, parameters.engine.host)
+        return PipelinedReplica(
+            env,
+            index,
+            scheduler=scheduler,
+            pipeline=pipeline,
+            host_link=host_link,
+            swap_overlap=swap_overlap,
+            requests=rows,
+            steps=steps,
+        )
+    closed_loop = isinstance(parameters.workload.arrivals, ClosedLoop)  # its clients wait for finishes
     return Replica(
         env,
         index,
-        scheduler=_scheduler(parameters, memory, forward, link),
-        forward=forward,
-        host_link=HostLink(env, link),
-        swap_overlap=preemption.swap_overlap,
+        scheduler=scheduler,
+        forward=stages[0],
+        host_link=host_link,
+        swap_overlap=swap_overlap,
         async_scheduling=parameters.engine.async_scheduling,
         coast=parameters.coast,
         run_ahead=parameters.coast and parameters.replicas == 1 and not closed_loop,
@@ -237,14 +267,16 @@ def _replica(
 def preemption_costs(parameters: SimulationParameters) -> PreemptionCosts:
     """What losing KV costs either way on the replicas of `parameters`: what preemption `auto` decides by."""
     link = _link(parameters, plan_replica(parameters))
-    return _preemption_costs(parameters, forward_pass(parameters), link)
+    return _preemption_costs(parameters, forward_passes(parameters), link)
 
 
-def _preemption_costs(parameters: SimulationParameters, forward: ForwardPass, link: LinkParameters) -> PreemptionCosts:
+def _preemption_costs(
+    parameters: SimulationParameters, stages: Sequence[ForwardPass], link: LinkParameters
+) -> PreemptionCosts:
     budget = parameters.scheduler.max_num_batched_tokens
     return PreemptionCosts(
         swap_s=lambda blocks: 2 * link.seconds(blocks),
-        recompute_s=lambda tokens: forward.recompute_seconds(tokens, budget),
+        recompute_s=lambda tokens: sum(stage.recompute_seconds(tokens, budget) for stage in stages),
     )
 
 
@@ -271,20 +303,22 @@ def _block_pool(parameters: SimulationParameters, memory: MemoryPlan) -> BlockPo
 
 
 def _scheduler(
-    parameters: SimulationParameters, memory: MemoryPlan, forward: ForwardPass, link: LinkParameters
+    parameters: SimulationParameters, memory: MemoryPlan, stages: Sequence[ForwardPass], link: LinkParameters
 ) -> Scheduler:
     settings = parameters.scheduler
-    costs = _preemption_costs(parameters, forward, link)
+    costs = _preemption_costs(parameters, stages, link)
     host_blocks = int(settings.preemption.swap_space_gib * GIB // link.block_bytes)
     full_step = settings.max_num_batched_tokens
+    slowest_s = max(stage.recompute_seconds(full_step, full_step) for stage in stages)
     return Scheduler(
         settings,
         _block_pool(parameters, memory),
         max_model_len=memory.max_model_len,
         host=HostMemory(settings.preemption, host_blocks, costs),
-        windows=[cost.window for cost in forward.attention.windows],
-        rule=admission_rule(settings.admission, full_step / forward.recompute_seconds(full_step, full_step)),
+        windows=stages[0].attention.window_sizes,
+        rule=admission_rule(settings.admission, full_step / slowest_s),
         slo=parameters.slo,
+        num_lanes=len(stages),
     )
 
 
@@ -294,7 +328,7 @@ def _result(
     workload: Workload,
     rows: RequestRows,
     steps: StepRows,
-    fleet: Sequence[Replica],
+    fleet: Sequence[EngineProcess],
 ) -> SimulationResult:
     seconds = dict.fromkeys(RESOURCES, 0.0)
     for replica in fleet:

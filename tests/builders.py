@@ -105,6 +105,7 @@ def run(
     block_size: int = 16,
     coast: bool = True,
     replicas: int = 1,
+    stages: int = 1,
     layout: ReplicaLayout | None = None,
     **scheduler: Any,
 ) -> SimulationResult:
@@ -115,7 +116,7 @@ def run(
         architecture=architecture or tiny_model(),
         gpu=gpu or a_gpu(),
         engine=engine or clock_engine(),
-        layout=layout or ReplicaLayout(kv_pool_blocks=blocks, block_size=block_size),
+        layout=layout or ReplicaLayout(pipeline_parallel_size=stages, kv_pool_blocks=blocks, block_size=block_size),
         scheduler=scheduler_parameters(**scheduler),
         workload=workload,
         replicas=replicas,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from servecast.model.forward import ForwardPass
-from servecast.model.simulation import SimulationParameters, forward_pass, plan_replica
+from servecast.model.simulation import SimulationParameters, forward_passes, plan_replica
 from servecast.model.slo import Slo
 from servecast.model.workload import Workload
 
@@ -21,25 +23,28 @@ def guess_load(parameters: SimulationParameters, workload: Workload, slo: Slo) -
     """
     prompt, output = float(workload.prompt_tokens.mean()), float(workload.output_tokens.mean())
     context = prompt + output / 2
-    forward = forward_pass(parameters)
+    stages = forward_passes(parameters)
     pool = plan_replica(parameters).kv_pool_tokens
     most = int(max(1, min(parameters.scheduler.max_num_seqs, pool / max(context, 1.0))))
     budget = parameters.scheduler.max_num_batched_tokens
-    prefill_s = forward.recompute_seconds(max(1, round(prompt)), budget)
+    prefills_s = [stage.recompute_seconds(max(1, round(prompt)), budget) for stage in stages]
     batches = np.unique(np.geomspace(1, most, 40).astype(int))
-    times = np.array([_token_seconds(forward, int(batch), context, output, prefill_s) for batch in batches])
+    times = np.array([_token_seconds(stages, int(batch), context, output, prefills_s) for batch in batches])
     within = np.nonzero(times <= _token_limit_s(slo, output))[0]
     best = int(within[-1]) if len(within) else 0
     rate = batches[best] / (times[best] * output)
     return float(rate * _EVENNESS * parameters.replicas), float(batches[best] * parameters.replicas)
 
 
-def _token_seconds(forward: ForwardPass, batch: int, context: float, output: float, prefill_s: float) -> float:
+def _token_seconds(
+    stages: Sequence[ForwardPass], batch: int, context: float, output: float, prefills_s: Sequence[float]
+) -> float:
     """Between two tokens of a request: a step of `batch` decodes, and the prompts of those that come for those that
-    leave.
+    leave. With several stages the batch goes through them in as many parts.
     """
-    step_s = forward.steady_seconds(batch, round(batch * context), round(context))
-    return step_s + batch / output * prefill_s
+    lane = max(1, batch // len(stages))
+    steps_s = sum(stage.steady_seconds(lane, round(lane * context), round(context)) for stage in stages)
+    return steps_s + lane / output * sum(prefills_s)
 
 
 def _token_limit_s(slo: Slo, output: float) -> float:

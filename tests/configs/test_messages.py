@@ -309,12 +309,6 @@ def test_wrong_cohorts(refused: Refused, cohorts: str, told: str) -> None:
     assert told in refused("gpu: h100-sxm", f"gpu: h100-sxm\ncohorts: {cohorts}")
 
 
-def test_pipeline_parallelism_is_refused_plainly(refused: Refused) -> None:
-    told = "pipeline_parallel_size: pipeline parallelism is not supported yet, found 2. Supported: 1"
-
-    assert told in refused("dtype: bfloat16", "pipeline_parallel_size: 2")
-
-
 # Several mistakes
 
 

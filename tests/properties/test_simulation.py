@@ -53,7 +53,12 @@ SCHEDULERS = st.fixed_dictionaries(
     }
 )
 LAYOUTS = st.fixed_dictionaries(
-    {"blocks": st.integers(8, 60), "block_size": st.sampled_from([4, 16]), "replicas": st.sampled_from([1, 1, 2])}
+    {
+        "blocks": st.integers(8, 60),
+        "block_size": st.sampled_from([4, 16]),
+        "replicas": st.sampled_from([1, 1, 2]),
+        "stages": st.sampled_from([1, 1, 2]),
+    }
 )
 IDENTITIES = st.sampled_from(
     [
@@ -99,9 +104,9 @@ def test_coasting_equals_stepping_one_by_one(scenario: dict[str, Any]) -> None:
         np.testing.assert_allclose(jumped.requests[name], stepped.requests[name], rtol=0, atol=1e-9)
     for name in ("state", "replica", "preemptions", "recomputed_tokens"):
         np.testing.assert_array_equal(jumped.requests[name], stepped.requests[name])
-    assert list(np.argsort(jumped.requests["finish_s"], kind="stable")) == list(
-        np.argsort(stepped.requests["finish_s"], kind="stable")
-    )
+    # Two replicas that do the same end together but for rounding, in either order.
+    in_order = jumped.requests["finish_s"][np.argsort(stepped.requests["finish_s"], kind="stable")]
+    assert not (np.diff(in_order) < -1e-9).any()
     assert jumped.steps["count"].sum() == len(stepped.steps["count"])
     assert jumped.swap_bytes == stepped.swap_bytes
     assert jumped.prefix_hit_tokens == stepped.prefix_hit_tokens
