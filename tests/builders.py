@@ -26,6 +26,7 @@ from servecast.model.arrivals import Arrivals, TraceArrivals
 from servecast.model.identity import IdentityParameters
 from servecast.model.layout import ReplicaLayout
 from servecast.model.lengths import EmpiricalLengths
+from servecast.model.precision import gemm_form
 from servecast.model.preemption import PreemptionParameters
 from servecast.model.scheduler_parameters import SchedulerParameters
 from servecast.model.simulation import SimulationParameters, SimulationResult, run_simulation
@@ -93,6 +94,19 @@ def scheduler_parameters(**settings: Any) -> SchedulerParameters:
     preemption = {name: settings.pop(name) for name in names if name in settings}
     mode = settings.pop("preemption", "recompute")
     return SchedulerParameters(preemption=PreemptionParameters(mode=mode, **preemption), **settings)
+
+
+def gemm_table_text(**values: float) -> str:
+    """A table of 16-bit GEMMs on an H100, as `servecast calibrate` reads it, with the times of these coefficients
+    (t0_us, e_c, e_m, p).
+    """
+    gpu = a_gpu()
+    made = GemmCoefficients(values["t0_us"] * 1e-6, values["e_c"], values["e_m"], values["p"])
+    form = replace(gemm_form("bfloat16", gpu, real_engine().kernels_for(gpu.key)), coefficients=made)
+    shapes = [(m, n, k) for m in (1, 16, 64, 256, 1024, 8192) for n in (1024, 2048, 4096, 8192) for k in (2048, 8192)]
+    times = [form.seconds(np.array([float(m)]), n, k).total_s[0] * 1e6 for m, n, k in shapes]
+    lines = [f"{m},{n},{k},{time_us:.6g},flushed" for (m, n, k), time_us in zip(shapes, times, strict=True)]
+    return "\n".join(("m,n,k,latency_us,cache", *lines, ""))
 
 
 def run(

@@ -31,7 +31,8 @@ _RESIDUAL_KINDS = {
 
 
 def _only(entry: Fields, *keys: str) -> None:
-    entry.only((*keys, "source", *_RESIDUAL_KINDS))
+    """regimes, kept: what `servecast calibrate` says of an entry that it wrote, for people."""
+    entry.only((*keys, "source", "regimes", "kept", *_RESIDUAL_KINDS))
 
 
 def read_residual(entry: Fields) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from servecast import cli_planning
+from servecast import cli_calibration, cli_planning
 from servecast.cli_options import Json, Overrides
 from servecast.hardware.errors import ServecastError
 
@@ -155,6 +155,9 @@ def schema() -> None:
     from servecast.commands.catalogue import print_schema
 
     print_schema()
+
+
+cli_calibration.register(app)
 
 
 @app.callback(invoke_without_command=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from servecast.api import Run
+from servecast.commands.files import write_whole
 from servecast.hardware.errors import ConfigError
 
 
@@ -21,12 +22,12 @@ def write_run(run: Run, title: str, folder: Path) -> list[str]:
         "memory": asdict(run.result.memory),
     }
     return [
-        _write(folder / "summary.json", json.dumps(run.summary, indent=2) + "\n"),
-        _write(folder / "requests.csv", run.requests.to_csv(index=False, float_format="%.9g")),
-        _write(folder / "scenario.yaml", run.scenario.to_yaml()),
-        _write(folder / "series.csv", run.series.to_csv(index=False, float_format="%.6g")),
-        _write(folder / "distributions.csv", run.distributions.to_csv(index=False, float_format="%.6g")),
-        _write(folder / "details.json", json.dumps(details, indent=2) + "\n"),
+        write_whole(folder / "summary.json", json.dumps(run.summary, indent=2) + "\n"),
+        write_whole(folder / "requests.csv", run.requests.to_csv(index=False, float_format="%.9g")),
+        write_whole(folder / "scenario.yaml", run.scenario.to_yaml()),
+        write_whole(folder / "series.csv", run.series.to_csv(index=False, float_format="%.6g")),
+        write_whole(folder / "distributions.csv", run.distributions.to_csv(index=False, float_format="%.6g")),
+        write_whole(folder / "details.json", json.dumps(details, indent=2) + "\n"),
     ]
 
 
@@ -40,18 +41,7 @@ def write_timeline(run: Run, folder: Path) -> list[str]:
             f"timeline.json ends at {trace.until_s:,.1f} s of the run, as viewers hold no more: "
             f"{trace.left_out_requests:,} requests and {trace.left_out_steps:,} rows of steps are left out."
         )
-    return [_write(folder / "timeline.json", trace.to_json())]
-
-
-def _write(file: Path, text: str) -> str:
-    unfinished = file.with_name(file.name + ".part")
-    try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(file)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise ConfigError(f"cannot be written: {error.strerror}", file=file, key="--out") from None
-    return file.name
+    return [write_whole(folder / "timeline.json", trace.to_json())]
 
 
 def check_folder(folder: Path) -> None:

@@ -1,0 +1,1 @@
+"""Tables of measured kernel times: how they are read, and what of them a fit takes."""

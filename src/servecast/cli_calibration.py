@@ -1,0 +1,34 @@
+"""Commands about how well the model agrees with measurements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    app.command()(calibrate)
+
+
+def calibrate(
+    files: Annotated[list[Path], typer.Argument(metavar="MEASUREMENTS...", help="Kernel tables: CSV, plain or gzip.")],
+    gpu: Annotated[str, typer.Option(help="The GPU that was measured: catalogue key, or a YAML file.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="The engine profile to write (YAML).")],
+    engine: Annotated[
+        str, typer.Option(help="The engine that was measured: a profile's key, or a YAML file.")
+    ] = "vllm-0.19",
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Fit the cost model to your own measurements and write an engine profile that runs use.
+
+    Example: servecast calibrate my-h100.csv --gpu h100-sxm --engine vllm-0.19 -o my-h100.yaml
+
+    The exit code is 1, and nothing is written, if the measurements determine no coefficient.
+    """
+    from servecast.commands.calibrate import calibrate as run_calibrate
+
+    if not run_calibrate(files, gpu, engine, out, as_json=json):
+        raise typer.Exit(1)
