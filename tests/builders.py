@@ -5,7 +5,7 @@ requests.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from servecast.hardware.engines import (
     load_engine,
 )
 from servecast.hardware.gpus import Gpu, load_gpu
+from servecast.hardware.measure.loop import CannotMeasureError
+from servecast.hardware.measure.plan import Item, Machine
 from servecast.model.architecture import Architecture, Attention, DenseMlp, Layer
 from servecast.model.arrivals import Arrivals, TraceArrivals
 from servecast.model.identity import IdentityParameters
@@ -107,6 +109,44 @@ def gemm_table_text(**values: float) -> str:
     times = [form.seconds(np.array([float(m)]), n, k).total_s[0] * 1e6 for m, n, k in shapes]
     lines = [f"{m},{n},{k},{time_us:.6g},flushed" for (m, n, k), time_us in zip(shapes, times, strict=True)]
     return "\n".join(("m,n,k,latency_us,cache", *lines, ""))
+
+
+ONE_H100 = Machine(memory_bytes=80 * 2**30, gpus=1, fp8=True)
+
+
+@dataclass
+class FakeDevice:
+    """A device for `servecast measure` whose runs take the times of `times_s` in turn, on a clock of its own.
+
+    too_large: items that it refuses. stop_after: runs until someone presses Ctrl-C.
+    """
+
+    times_s: Sequence[float] = (1e-5,)
+    machine: Machine = ONE_H100
+    too_large: tuple[Item, ...] = ()
+    stop_after: int | None = None
+    runs: int = 0
+    now_s: float = 0.0
+    backend: str = "torch"
+    version: str = "2.9"
+    kernel_source: str = "fake"
+    cache: str = "flushed"
+
+    def prepare(self, item: Item) -> FakeDevice:
+        if item in self.too_large:
+            raise CannotMeasureError("out of memory")
+        return self
+
+    def run_s(self) -> float:
+        if self.runs == self.stop_after:
+            raise KeyboardInterrupt
+        seconds = self.times_s[self.runs % len(self.times_s)]
+        self.runs += 1
+        self.now_s += 0.01
+        return seconds
+
+    def clock(self) -> float:
+        return self.now_s
 
 
 def run(

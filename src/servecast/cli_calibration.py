@@ -7,10 +7,35 @@ from typing import Annotated
 
 import typer
 
+from servecast.hardware.errors import ConfigError
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
+    app.command()(measure)
     app.command()(calibrate)
+
+
+def measure(
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="The table to write (CSV), or to go on with.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="gemm, attention, copy or all-reduce; may be repeated.")
+    ] = None,
+    device: Annotated[int, typer.Option(help="Number of the GPU, from 0.", min=0)] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be measured; needs no GPU.")] = False,
+) -> None:
+    """Time the kernels of your own GPU, for servecast calibrate.
+
+    Example: servecast measure -o my-h100.csv
+    """
+    from servecast.commands.measure import run_measure, show_plan
+
+    if dry_run:
+        show_plan(only or [])
+        return
+    if out is None:
+        raise ConfigError("is missing: the table to write", key="-o", hint="servecast measure -o my-gpu.csv")
+    run_measure(out, only or [], device)
 
 
 def calibrate(

@@ -26,6 +26,7 @@ def calibrate(files: Sequence[Path], gpu: str, engine: str, out: Path, *, as_jso
     Raises ConfigError.
     """
     _check_scipy()
+    from servecast.configs.kernel_tables.copies import copy_notes
     from servecast.configs.kernel_tables.groups import kernel_groups
     from servecast.configs.kernel_tables.profile import (
         FittedGroup,
@@ -47,7 +48,7 @@ def calibrate(files: Sequence[Path], gpu: str, engine: str, out: Path, *, as_jso
         for done, group in enumerate(groups):
             report(done, len(groups))
             fitted.append(FittedGroup(group, fit(group.form, group.rows, group.defaults)))
-    notes += unused
+    notes += [*unused, *copy_notes(tables, device)]
     found = any(one.fit.free for one in fitted)
     if found:
         made_by = f"servecast calibrate {version()}, {datetime.date.today()}"
