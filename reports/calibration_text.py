@@ -14,6 +14,7 @@ from servecast.model.calibration.fitting import ErrorPair
 from servecast.reports.table_formats import to_rich
 from servecast.reports.tables import Column, Table
 from servecast.reports.units import COUNT, PERCENT, Unit
+from servecast.sweeps.calibration.host import HostFit
 
 _COEFFICIENT = Unit("", digits=4)
 
@@ -80,12 +81,45 @@ def coefficients_table(fitted: Sequence[FittedGroup]) -> Table:
     return Table("calibration-coefficients", "Coefficients", columns, rows)
 
 
-def render_calibration(fitted: Sequence[FittedGroup], notes: Sequence[str]) -> RenderableType:
+def host_table(host: HostFit) -> Table:
+    """A row a figure of the runs."""
+    columns = (
+        Column("figure", "figure"),
+        Column("points", "runs", COUNT),
+        Column("median", "held-out median" if host.held_out else "in-sample median", PERCENT),
+        Column("p90", "p90", PERCENT),
+        Column("bias", "bias", PERCENT),
+        Column("median_before", "median before", PERCENT),
+        Column("bias_before", "bias before", PERCENT),
+    )
+    rows = [
+        {
+            "figure": f"mean {name.upper()}",
+            **_figures(error),
+            "median_before": host.before[name].median_pct,
+            "bias_before": host.before[name].bias_pct,
+        }
+        for name, error in host.after.items()
+    ]
+    values = ", ".join(f"{name} {value:.3g}" for name, value in host.values.items())
+    return Table("calibration-host", f"Host times: {values}", columns, rows)
+
+
+def render_calibration(fitted: Sequence[FittedGroup], host: HostFit | None, notes: Sequence[str]) -> RenderableType:
     """Everything that the terminal shows, but for where it was written."""
+    tables = [groups_table(fitted), coefficients_table(fitted), regimes_table(fitted)] if fitted else []
+    tables += [] if host is None else [host_table(host)]
     parts: list[RenderableType] = []
-    for table in (groups_table(fitted), coefficients_table(fitted), regimes_table(fitted)):
+    for table in tables:
         parts += [Text(table.title, style="bold"), to_rich(table), Text("")]
-    return RichGroup(*parts, *(Text(line) for line in (*remarks(fitted), *notes)))
+    lines = (*remarks(fitted), *(() if host is None else host_remarks(host)), *notes)
+    return RichGroup(*parts, *(Text(line) for line in lines))
+
+
+def host_remarks(host: HostFit) -> Iterator[str]:
+    """What stays, and why."""
+    for name, why in host.kept.items():
+        yield f"host: {name} stays at {host.values[name]:.3g}: {why}"
 
 
 def remarks(fitted: Sequence[FittedGroup]) -> Iterator[str]:
@@ -101,9 +135,10 @@ def remarks(fitted: Sequence[FittedGroup]) -> Iterator[str]:
             yield f"{one.group.name}: not used: " + "; ".join(one.group.notes)
 
 
-def calibration_figures(fitted: Sequence[FittedGroup], notes: Sequence[str]) -> dict[str, Any]:
+def calibration_figures(fitted: Sequence[FittedGroup], host: HostFit | None, notes: Sequence[str]) -> dict[str, Any]:
     """The same as plain data."""
     return {
+        "host": None if host is None else _host_figures(host),
         "groups": {
             one.group.name: {
                 "coefficients": dict(one.fit.values),
@@ -120,6 +155,17 @@ def calibration_figures(fitted: Sequence[FittedGroup], notes: Sequence[str]) -> 
             for one in fitted
         },
         "notes": list(notes),
+    }
+
+
+def _host_figures(host: HostFit) -> dict[str, Any]:
+    return {
+        "values": dict(host.values),
+        "fitted": list(host.fitted),
+        "kept": dict(host.kept),
+        "held_out": host.held_out,
+        "before": {name: _figures(error) for name, error in host.before.items()},
+        "after": {name: _figures(error) for name, error in host.after.items()},
     }
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from servecast.configs.build import build_simulation
+from servecast.configs.load import scenario_from
 from servecast.hardware.engines import (
     DecodeCoefficients,
     Elementwise,
@@ -28,6 +30,7 @@ from servecast.model.arrivals import Arrivals, TraceArrivals
 from servecast.model.identity import IdentityParameters
 from servecast.model.layout import ReplicaLayout
 from servecast.model.lengths import EmpiricalLengths
+from servecast.model.metrics import summarise
 from servecast.model.precision import gemm_form
 from servecast.model.preemption import PreemptionParameters
 from servecast.model.scheduler_parameters import SchedulerParameters
@@ -112,6 +115,22 @@ def gemm_table_text(**values: float) -> str:
 
 
 ONE_H100 = Machine(memory_bytes=80 * 2**30, gpus=1, fp8=True)
+
+
+def bench_result(clients: int, host: HostTimes, requests: int = 24) -> dict[str, Any]:
+    """What `vllm bench serve` would write of a closed loop of `clients` on vLLM 0.12, Llama-3.1-8B on one H100, if the
+    simulator were the engine and its host took the times of `host`.
+    """
+    lengths = {side: {"distribution": "fixed", "value": tokens} for side, tokens in (("prompt", 256), ("output", 32))}
+    arrivals = {"process": "closed_loop", "concurrency": clients}
+    workload = {"num_requests": requests, "arrivals": arrivals, "lengths": lengths}
+    named = {"model": "llama-3.1-8b", "gpu": "h100-sxm", "engine": "vllm-0.12"}
+    parameters = build_simulation(scenario_from({**named, "workload": workload}))
+    summary = summarise(run_simulation(replace(parameters, engine=replace(parameters.engine, host=host))))
+    kept = [key for key in summary if key.endswith("_ms")]
+    kept += ["duration", "completed", "total_input_tokens", "total_output_tokens", "output_throughput"]
+    stated = {"model_id": "meta-llama/Llama-3.1-8B", "request_rate": "inf", "max_concurrency": clients}
+    return {key: summary[key] for key in kept} | stated
 
 
 @dataclass

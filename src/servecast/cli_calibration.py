@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from servecast.cli_options import Json, Overrides
 from servecast.hardware.errors import ConfigError
 
 
@@ -39,21 +40,33 @@ def measure(
 
 
 def calibrate(
-    files: Annotated[list[Path], typer.Argument(metavar="MEASUREMENTS...", help="Kernel tables: CSV, plain or gzip.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="MEASUREMENTS...", help="Kernel tables (CSV, plain or gzip), vllm bench results (JSON)."
+        ),
+    ],
     gpu: Annotated[str, typer.Option(help="The GPU that was measured: catalogue key, or a YAML file.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="The engine profile to write (YAML).")],
     engine: Annotated[
         str, typer.Option(help="The engine that was measured: a profile's key, or a YAML file.")
     ] = "vllm-0.19",
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    model: Annotated[str | None, typer.Option(help="Model of the runs, if their files do not name it.")] = None,
+    overrides: Overrides = None,
+    log: Annotated[Path | None, typer.Option(help="Start-up log of the engine that served the runs.")] = None,
+    json: Json = False,
 ) -> None:
     """Fit the cost model to your own measurements and write an engine profile that runs use.
 
     Example: servecast calibrate my-h100.csv --gpu h100-sxm --engine vllm-0.19 -o my-h100.yaml
 
+    Results of vllm bench serve fit the host's times; --model, --set and --log say how the runs were served.
+
     The exit code is 1, and nothing is written, if the measurements determine no coefficient.
     """
+    from servecast.commands.calibrate import Options
     from servecast.commands.calibrate import calibrate as run_calibrate
 
-    if not run_calibrate(files, gpu, engine, out, as_json=json):
+    options = Options(gpu, engine, out, model, tuple(overrides or ()), log, json)
+    if not run_calibrate(files, options):
         raise typer.Exit(1)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from builders import gemm_table_text
+from builders import bench_result, gemm_table_text
+from servecast.hardware.engines import HostTimes, load_engine
 
 Servecast = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -48,6 +49,28 @@ def test_json_says_what_was_fitted_and_what_was_kept(servecast: Servecast, table
 
     assert group["coefficients"]["e_m"] == pytest.approx(0.77, rel=0.01)
     assert group["kept"]["e_c"] == "no compute-bound points among 16 points (3 shapes needed)"
+
+
+def test_runs_give_host_times_and_the_log_is_held_against_the_predicted_pool(
+    servecast: Servecast, scenario: Path, tmp_path: Path
+) -> None:
+    run, log, profile = tmp_path / "run.json", tmp_path / "start.log", tmp_path / "mine.yaml"
+    run.write_text(json.dumps(bench_result(8, HostTimes(step_s=2e-3, request_s=0.0, server_s=15e-3))))
+    log.write_text("INFO GPU KV cache size: 400,000 tokens\n")
+    done = servecast("calibrate", run, "--gpu", "h100", "--engine", "vllm-0.12", "--log", log, "-o", profile)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "KV pool by start.log: 25,000 blocks, predicted 2" in done.stdout
+    assert "host: request_us stays at 39" in done.stdout
+    assert json.loads(servecast("run", scenario, "--set", f"engine={profile}", "--json").stdout)["completed"] == 50
+    assert load_engine(str(profile)).host.server_s == pytest.approx(15e-3, rel=0.02)
+
+
+def test_options_of_runs_without_a_run_are_refused(servecast: Servecast, table: Path, tmp_path: Path) -> None:
+    done = servecast("calibrate", table, "--gpu", "h100", "--model", "llama-3.1-8b", "-o", tmp_path / "mine.yaml")
+
+    assert done.returncode == 2
+    assert "--model: says how runs were served, but no file is a result of vllm bench serve" in done.stderr
 
 
 def test_nothing_is_written_where_nothing_is_determined(servecast: Servecast, table: Path, tmp_path: Path) -> None:
