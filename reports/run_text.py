@@ -15,7 +15,7 @@ from servecast.reports.units import COUNT, TWO_DECIMALS
 
 LATENCIES = (("ttft", "TTFT"), ("tpot", "TPOT"), ("itl", "ITL"), ("e2el", "E2EL"))
 _STATISTICS = ("mean", "p50", "p90", "p95", "p99")
-_RESOURCES = {
+RESOURCES = {
     "weights_bandwidth": "reading weights",
     "kv_bandwidth": "reading the KV cache",
     "compute": "arithmetic",
@@ -78,7 +78,11 @@ def latency_table(summary: Mapping[str, Any]) -> Table:
 
 def cohort_table(cohorts: Mapping[str, Any]) -> Table:
     """Each class of requests by itself, times in ms."""
-    columns = [Column("cohort", "cohort"), Column("completed", "completed", COUNT), Column("failed", "failed", COUNT)]
+    columns = [
+        Column("cohort", "cohort (ms)"),
+        Column("completed", "completed", COUNT),
+        Column("failed", "failed", COUNT),
+    ]
     columns += [
         Column(f"{statistic}_{metric}_ms", f"{metric.upper()} {statistic}", TWO_DECIMALS)
         for metric, statistic in (("ttft", "p50"), ("ttft", "p99"), ("tpot", "p50"), ("tpot", "p99"), ("e2el", "p99"))
@@ -185,5 +189,5 @@ def _load(summary: Mapping[str, Any]) -> str:
 
 def _busy(summary: Mapping[str, Any]) -> str:
     shares = sorted(summary["bound_by"].items(), key=lambda item: -item[1])
-    named = ", ".join(f"{_RESOURCES[name]} {share:.0%}" for name, share in shares if share >= 0.005)
+    named = ", ".join(f"{RESOURCES[name]} {share:.0%}" for name, share in shares if share >= 0.005)
     return f"GPUs busy {summary['utilization']:.0%} of the time, bound by: {named}."

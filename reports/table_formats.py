@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from servecast.reports.tables import Cell, Column, Table
 
@@ -22,8 +22,11 @@ def to_rich(table: Table) -> RichTable:
 
     rich = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     marked = _columns_with_best(table)
-    for column in table.columns:
-        rich.add_column(Text(column.header), justify="left" if column.unit is None else "right")
+    for i, (column, width) in enumerate(zip(table.columns, _widths(table), strict=True)):
+        # What names a row, and numbers, cannot be read in pieces; a narrow terminal breaks the line instead.
+        whole = i == 0 or column.unit is not None
+        justify: Literal["left", "right"] = "left" if column.unit is None else "right"
+        rich.add_column(Text(column.header), justify=justify, overflow="fold", min_width=width if whole else None)
     for row in table.cells():
         rich.add_row(
             *(
@@ -32,6 +35,12 @@ def to_rich(table: Table) -> RichTable:
             )
         )
     return rich
+
+
+def _widths(table: Table) -> list[int]:
+    """Characters of the longest cell of each column."""
+    rows = table.cells()
+    return [max((len(row[i].text) for row in rows), default=0) for i in range(len(table.columns))]
 
 
 def _columns_with_best(table: Table) -> set[str]:

@@ -47,7 +47,9 @@ class Unit:
             return "∞" if number > 0 else "-∞"
         # Counts are whole, whatever the digits; pandas makes them floats where one is missing.
         decimals = self.least_decimals if number == int(number) else self._decimals(number)
-        return f"{number:,.{decimals}f}"
+        text = f"{number:,.{decimals}f}"
+        # Not -0.0 for what is nothing after rounding.
+        return text if text.strip("-0.") else text.removeprefix("-")
 
     def with_symbol(self, value: Any) -> str:
         """`value` for a sentence: "8.55 ms", "$1,064", "50 %"."""

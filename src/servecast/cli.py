@@ -11,6 +11,7 @@ import typer
 
 from servecast import cli_calibration, cli_planning
 from servecast.cli_options import Json, Overrides
+from servecast.cli_reports import register as register_reports
 from servecast.hardware.errors import ServecastError
 
 app = typer.Typer(
@@ -144,6 +145,7 @@ def lab(
 
 
 cli_planning.register(app)
+register_reports(app)
 
 
 @app.command()

@@ -19,6 +19,7 @@ from servecast.reports.units import COUNT, DOLLARS, DOLLARS_PER_HOUR, GIB, MS, S
         (MS, 0.01234, "0.0123"),
         (MS, 0.0, "0"),
         (MS, -41.26, "-41.3"),
+        (SHARE, -0.0001, "0.0"),
         (MS, None, "-"),
         (MS, math.nan, "-"),
         (MS, math.inf, "∞"),

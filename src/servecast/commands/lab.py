@@ -64,7 +64,7 @@ def _plain(result: LabResult) -> dict[str, object]:
 def _write(result: LabResult, folder: Path) -> None:
     import pandas as pd
 
-    from servecast.reports.figures import draw_lab
+    from servecast.reports.figures.lab import draw_lab
 
     pd.DataFrame(result.rows).to_csv(folder / "table.csv", index=False, float_format="%.6g")
     scenarios = folder / "scenarios"

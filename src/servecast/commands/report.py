@@ -1,0 +1,41 @@
+"""`servecast report`: one HTML page, tables and figures from the folder of a run, a sweep or a comparison."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from servecast.hardware.errors import ConfigError
+from servecast.reports.html_page import draw_figures, html_page, write_parts
+from servecast.reports.report import Report
+
+
+def write_report(folder: Path, page: Path | None) -> None:
+    """Write DIR/report/ (page, tables, figures); `page`: another place for the page. Raises ConfigError."""
+    report = read_report(folder)
+    place = folder / "report"
+    page = place / "report.html" if page is None else page
+    try:
+        place.mkdir(exist_ok=True)
+        drawn = draw_figures(report)
+        write_parts(report, drawn, place)
+        page.write_text(html_page(report, drawn), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", file=error.filename) from None
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(report.answer.sentence, markup=False)
+    console.print(f"Written: {page}, {place}/tables/, {place}/figures/", markup=False)
+
+
+def read_report(folder: Path) -> Report:
+    """The report of whatever `folder` holds."""
+    from servecast.reports.run_report import run_report
+    from servecast.reports.stored_run import SUMMARY_FILE, read_run
+
+    if not folder.is_dir():
+        raise ConfigError("no such folder", file=folder)
+    if (folder / SUMMARY_FILE).exists():
+        return run_report(read_run(folder))
+    hint = "servecast run, sweep and compare fill such a folder with --out DIR"
+    raise ConfigError("holds no results: no summary.json", file=folder, hint=hint)
