@@ -21,7 +21,7 @@ from servecast.configs.fields import (
 )
 from servecast.configs.trace_columns import FORMAT_NAMES, TIME_UNITS_S
 
-Rate = Annotated[Positive, Field(description="Mean requests per second, of all clients together.")]
+Rate = Annotated[float, Bounds(gt=0, le=1e9), Field(description="Mean requests per second, of all clients together.")]
 ExactRate = Annotated[
     Switch,
     Field(description="Stretch the times so that the last request arrives at num_requests/request_rate."),
@@ -80,7 +80,7 @@ class ClosedLoopSection(Section):
 
     process: Literal["closed_loop"]
     concurrency: Count = Field(description="Number of clients.")
-    think_time_s: NotNegative = Field(
+    think_time_s: Annotated[float, Bounds(ge=0, le=1e6)] = Field(
         default=0.0, description="Seconds between a client's answer and its next request."
     )
 

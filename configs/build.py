@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeVar
 
 from servecast.configs.architectures import load_architecture
@@ -27,6 +29,13 @@ from servecast.model.scheduler_parameters import SchedulerParameters
 from servecast.model.simulation import SimulationParameters
 
 T = TypeVar("T")
+
+# What a key wants that names a file that is not there.
+_FILES = {
+    "model": "Give a key that `servecast models` lists, or the path of a Hugging Face config.json",
+    "gpu": "Give a key that `servecast gpus` lists, or the path of a GPU file (YAML)",
+    "engine": "Give a key that `servecast engines` lists, or the path of an engine profile (YAML)",
+}
 
 
 def build_simulation(scenario: Scenario) -> SimulationParameters:
@@ -98,19 +107,27 @@ def _policy(scenario: Scenario) -> PolicyParameters:
     key = None
     if ":" in section.policy:
         with _located(scenario.origin, "scheduler.policy"):
-            key = load_policy(section.policy)
+            beside = () if scenario.origin.file is None else (scenario.origin.file.resolve().parent,)
+            key = load_policy(section.policy, (Path.cwd(), *beside))
     return PolicyParameters(section.policy, key, section.aging_tokens_per_s)
 
 
-def load_policy(path: str) -> Key:
-    """The method `key` of an object of the class that `path` (package.module:Class) names. Raises ConfigError."""
+def load_policy(path: str, folders: Sequence[Path] = ()) -> Key:
+    """The method `key` of an object of the class that `path` (package.module:Class) names. Raises ConfigError.
+
+    folders: where modules are looked for before Python's own path.
+    """
     module_name, class_name = path.split(":")
+    before = list(sys.path)
+    sys.path[:0] = map(str, folders)
     try:
         policy = getattr(importlib.import_module(module_name), class_name)()
     except Exception as error:
         # A module of the user's may raise anything.
-        hint = "It must name a class without arguments, in a module on Python's path (PYTHONPATH=. for this folder)"
+        hint = "It must name a class without arguments, in a module of this folder, the scenario's, or Python's path"
         raise ConfigError(f"cannot load {path!r}: {error}", hint=hint) from None
+    finally:
+        sys.path[:] = before
     key: Key | None = getattr(policy, "key", None)
     if not callable(key):
         raise ConfigError(f"{path!r} has no method key(request)")
@@ -119,8 +136,14 @@ def load_policy(path: str) -> Key:
 
 def _looked_up(origin: Origin, key: str, value: str, load: Callable[[str], T]) -> T:
     """What `load` makes of a catalogue key, or of a path that is relative to the scenario file."""
+    if not looks_like_path(value):
+        with _located(origin, key):
+            return load(value)
+    path = origin.resolve(key, value)
+    if not path.exists():
+        raise origin.error(key, f"no such file: {path}", _FILES[key])
     with _located(origin, key):
-        return load(str(origin.resolve(key, value)) if looks_like_path(value) else value)
+        return load(str(path))
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
@@ -98,6 +98,15 @@ OnUnschedulable = Annotated[Literal["reject", "wait"], Choices(("reject", "wait"
 Router = Annotated[str, Choices(("round_robin",))]
 
 
+USUAL_SEQS = 256
+
+
+def _usual_seqs(given: dict[str, Any]) -> int:
+    """As many as have a token in each step, as vLLM does; `given` holds the keys before this one that were valid."""
+    budget: int = given.get("max_num_batched_tokens", USUAL_SEQS)
+    return min(USUAL_SEQS, budget)
+
+
 class ReplicaSection(Section):
     """One engine instance: how the model is spread over GPUs, and how their memory is used."""
 
@@ -145,7 +154,11 @@ class SchedulerSection(Section):
         default=100.0, description="With policy aging: prompt tokens that a second of waiting makes up for."
     )
     max_num_batched_tokens: Count = Field(default=8192, description="Most tokens in a step (token budget).")
-    max_num_seqs: Count = Field(default=256, description="Most requests that run at once.")
+    max_num_seqs: Count = Field(
+        default_factory=_usual_seqs,
+        description=f"Most requests that run at once. Default: {USUAL_SEQS}, or a smaller max_num_batched_tokens.",
+        json_schema_extra={"default": USUAL_SEQS},
+    )
     enable_chunked_prefill: Switch = Field(
         default=True, description="Split prompts over several steps. false: a prompt must fit a step whole."
     )
@@ -202,12 +215,12 @@ class SchedulerSection(Section):
 
     @model_validator(mode="after")
     def _budget_covers_the_batch(self) -> Self:
-        check(
-            self.max_num_batched_tokens >= self.max_num_seqs,
-            "max_num_batched_tokens",
-            f"must not be below max_num_seqs ({self.max_num_seqs}), found {self.max_num_batched_tokens}",
-            "Every running request needs a token of each step; vLLM refuses to start otherwise",
-        )
+        tokens, seqs = self.max_num_batched_tokens, self.max_num_seqs
+        key, problem = "max_num_batched_tokens", f"must not be below max_num_seqs ({seqs}), found {tokens}"
+        if key not in self.model_fields_set:
+            key, problem = "max_num_seqs", f"must not be above max_num_batched_tokens ({tokens}), found {seqs}"
+        reason = "Every running request needs a token of each step; vLLM refuses to start otherwise"
+        check(tokens >= seqs, key, problem, reason)
         return self
 
     @model_validator(mode="after")

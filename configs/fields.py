@@ -7,11 +7,12 @@ What the schema announces but the simulator cannot do yet is stated where a key 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, Strict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
 from pydantic_core import PydanticCustomError, core_schema
 
 from servecast.hardware.errors import nearest
@@ -87,7 +88,17 @@ Number = Annotated[float, Bounds()]
 Positive = Annotated[float, Bounds(gt=0)]
 NotNegative = Annotated[float, Bounds(ge=0)]
 Switch = Annotated[bool, Strict()]
-Text = Annotated[str, Field(min_length=1)]
+
+
+def _printable(text: str) -> str:
+    """A terminal would act on control characters of a name."""
+    odd = next((letter for letter in text if unicodedata.category(letter) == "Cc"), None)
+    if odd is not None:
+        raise invalid(f"must not hold control characters, found {odd!r} in {text!r}")
+    return text
+
+
+Text = Annotated[str, Field(min_length=1), AfterValidator(_printable)]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,11 @@ def load_scenario(path: Path | str, overrides: Sequence[str] = ()) -> Scenario:
 
     Raises ConfigError.
     """
-    source = read_yaml(Path(path))
+    if not isinstance(path, (str, Path)):
+        raise ConfigError(f"load_scenario needs the path of a scenario file, found {describe(path)}")
+    if isinstance(overrides, str):
+        raise ConfigError(f"overrides must be a list, such as ['seed=1'], found {describe(overrides)}")
+    source = read_yaml(Path(path), "Give the path of a scenario file (YAML)")
     if source.data is None:
         raise ConfigError("is empty", file=source.file, hint="A scenario needs model, gpu and workload")
     if not isinstance(source.data, dict):
@@ -37,6 +41,8 @@ def scenario_from(data: Mapping[str, Any], overrides: Sequence[str] = (), origin
 
     origin: where `data` is from, for messages. Raises ConfigError.
     """
+    if not isinstance(data, Mapping):
+        raise ConfigError(f"a scenario must be a mapping with keys, found {describe(data)}")
     settings, applied = apply_overrides(data, overrides)
     known = origin or Origin()
     place = Origin(known.file, known.lines, {**known.overrides, **applied})

@@ -27,10 +27,10 @@ _MUST = {
     "bool_type": "be true or false",
     "string_type": "be text",
     "string_too_short": "not be empty",
-    "greater_than": "be above {gt:g}",
-    "greater_than_equal": "be {ge:g} or more",
-    "less_than": "be below {lt:g}",
-    "less_than_equal": "be {le:g} or less",
+    "greater_than": "be above {gt}",
+    "greater_than_equal": "be {ge} or more",
+    "less_than": "be below {lt}",
+    "less_than_equal": "be {le} or less",
     "tuple_type": "be a list",
     "too_short": "have {min_length} entries or more",
     "model_type": "be a section with keys",
@@ -104,8 +104,16 @@ def _translate(detail: ErrorDetails, root: type[Section]) -> _Problem:
     must = _MUST.get(kind)
     if must is None:
         return _Problem(spot.path, f"{detail['msg']}, found {describe(value)}", None)
-    text = f"must {must.format(**context)}, found {_found(kind, value)}"
+    bounds = {name: _plain(bound) for name, bound in context.items()}
+    text = f"must {must.format(**bounds)}, found {_found(kind, value)}"
     return _Problem(spot.path, text, _hint(kind, spot, value))
+
+
+def _plain(bound: Any) -> Any:
+    """A bound as people write it: 100,000,000 and 0.000001."""
+    if not isinstance(bound, (int, float)):
+        return bound
+    return f"{int(bound):,}" if bound == int(bound) else f"{bound:.12f}".rstrip("0")
 
 
 def _unknown_key(spot: Spot, root: type[Section]) -> _Problem:

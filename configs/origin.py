@@ -29,11 +29,14 @@ class Origin:
         return None
 
     def override(self, path: KeyPath) -> str | None:
-        """The override that set `path` or a parent of it, or None if the file did."""
+        """The override that set `path`, a parent of it, or, if no file has it, the last one inside it; None if the file
+        did.
+        """
         for end in range(len(path), 0, -1):
             if path[:end] in self.overrides:
                 return self.overrides[path[:end]]
-        return None
+        inside = [text for other, text in self.overrides.items() if path and other[: len(path)] == path]
+        return inside[-1] if inside and path not in self.lines else None
 
     def error(self, key: str | KeyPath, problem: str, hint: str | None = None) -> ConfigError:
         """A ConfigError about `key` (dotted, or a path) that names what set it."""
@@ -49,9 +52,9 @@ class Origin:
     def locate(self, error: ConfigError, section: str = "") -> ConfigError:
         """`error`, raised by a part that knows no files, with its place: its key is one of `section`'s.
 
-        The key may name the section already. An error that names a file is returned as it is.
+        The key may name the section already. An error that names a file or an override is returned as it is.
         """
-        if error.file is not None:
+        if error.file is not None or (error.key or "").startswith("--set "):
             return error
         key = error.key or section
         if key != section and not key.startswith(f"{section}."):

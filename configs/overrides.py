@@ -38,7 +38,8 @@ def _parse(text: str) -> tuple[KeyPath, Any]:
     try:
         return path, parse_yaml(value, Path("--set")).data
     except ConfigError as error:
-        raise ConfigError(f"the value {error.problem}", key=f"--set {text}", hint=error.hint) from None
+        verb = "is" if error.problem.startswith("broken YAML") else "cannot be used:"
+        raise ConfigError(f"the value {verb} {error.problem}", key=f"--set {text}", hint=error.hint) from None
 
 
 def _set(data: dict[str, Any], path: KeyPath, value: Any, text: str) -> None:

@@ -14,6 +14,7 @@ from servecast.configs.fields import (
     Count,
     Positive,
     Section,
+    Text,
     Whole,
     check,
     describe,
@@ -56,7 +57,7 @@ def _shares(value: object, example: str) -> Mapping[Any, Any]:
 
 
 PriorityShares = Annotated[dict[int, Positive], BeforeValidator(_priority_shares)]
-TenantShares = Annotated[dict[str, Positive], BeforeValidator(_tenant_shares)]
+TenantShares = Annotated[dict[Text, Positive], BeforeValidator(_tenant_shares)]
 
 
 class PromptsSection(Section):

@@ -15,7 +15,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from servecast.configs.arrival_sections import ArrivalSection, TraceSection
 from servecast.configs.engine_sections import FleetSection, ReplicaSection, SchedulerSection
-from servecast.configs.fields import Bounds, NotNegative, Section, Switch, Text, Whole, check, invalid
+from servecast.configs.fields import Bounds, NotNegative, Section, Switch, Text, check, invalid
 from servecast.configs.length_sections import LengthsSection
 from servecast.configs.origin import Origin
 from servecast.configs.request_sections import CohortsSection, PriorityShares, PromptsSection, TenantShares
@@ -109,7 +109,9 @@ class Scenario(Section):
     price: PriceSection | None = Field(
         default=None, description="What a GPU costs. Default: the on-demand price of the price list, with its date."
     )
-    seed: Whole = Field(default=0, description="Start of all random numbers, 0 or more.")
+    seed: Annotated[int, Bounds(ge=0, le=2**63 - 1)] = Field(
+        default=0, description="Start of all random numbers, 0 or more."
+    )
     coast: Switch = Field(
         default=True,
         description="Jump over runs of equal decode steps: makes the simulation faster, changes no result.",

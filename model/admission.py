@@ -30,11 +30,13 @@ class AdmissionParameters:
 @dataclass(frozen=True)
 class QueueState:
     """waiting: requests in the queue. waiting_tokens: prompt tokens to be computed before those of a newcomer, in the
-    queue or in steps that have not ended.
+    queue or in steps that have not ended. starts_next: whether the newcomer need not wait: nobody was left behind when
+    the last step was planned, and there is a place, budget and room for it in the next.
     """
 
     waiting: int
     waiting_tokens: int
+    starts_next: bool = False
 
 
 class AdmissionRule(Protocol):
@@ -49,13 +51,15 @@ class AdmissionRule(Protocol):
 
 
 class MaxQueue:
-    """Turns away who finds `limit` requests waiting."""
+    """Turns away who would have to wait and finds `limit` requests waiting: with 0 nobody waits for longer than the
+    next step.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
 
     def refuses(self, request: Request, queue: QueueState) -> str | None:  # noqa: ARG002  # all requests alike
-        return QUEUE_FULL if queue.waiting >= self._limit else None
+        return QUEUE_FULL if queue.waiting >= self._limit and not queue.starts_next else None
 
     def served(self, seconds: float, prompt_tokens: int) -> None: ...
 

@@ -64,6 +64,8 @@ class Scheduler:
         self.limits = Limits.of(parameters, pool, max_model_len)
         self._token_budget, self._max_num_seqs = parameters.max_num_batched_tokens, parameters.max_num_seqs
         self._victim = VICTIMS[parameters.preemption.victim]
+        # Whether somebody waits who was there when the last step was planned.
+        self._left_behind = False
         self._unfinished_steps = 0
         self._planned_tokens = 0
         self._finishing = 0
@@ -79,13 +81,20 @@ class Scheduler:
                 return reason
             self.rules.never_start(request)
         elif self.rule is not None:
-            under_way = self._planned_tokens + sum(other.uncomputed_tokens for other in self.batch.prefilling)
-            reason = self.rule.refuses(request, QueueState(len(self.waiting), self.waiting_tokens + under_way))
+            reason = self.rule.refuses(request, self._queue_for(request))
             if reason is not None:
                 return reason
         self.waiting.push(request)
         self.waiting_tokens += request.prompt_tokens
         return None
+
+    def _queue_for(self, request: Request) -> QueueState:
+        """What `request` finds when it arrives."""
+        under_way = self._planned_tokens + sum(other.uncomputed_tokens for other in self.batch.prefilling)
+        budget, waiting, rules = self._token_budget - self.decodes.size, self.waiting, self.rules
+        free = not self._left_behind and (not waiting or rules.hits(waiting.peek(), budget) is not None)
+        free = free and rules.starts_next(request, len(waiting), budget - self.waiting_tokens)
+        return QueueState(len(self.waiting), self.waiting_tokens + under_way, free)
 
     # Planning
 
@@ -107,6 +116,7 @@ class Scheduler:
             self._admit(step, budget, now_s)
         if self._static and batch.prefilling:
             batch.emit_together(step)
+        self._left_behind = bool(self.waiting)
         return self._planned(step) if step.rows or step.chunks else None
 
     def plan_steady(self) -> Step:

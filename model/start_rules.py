@@ -72,6 +72,12 @@ class StartRules:
         # Alone it may use the whole pool, else the watermark could keep it out for ever.
         return hits if pool.can_allocate(needed - returning, self._watermark_blocks if self._running else 0) else None
 
+    def starts_next(self, request: Request, waiting: int, budget: int) -> bool:
+        """Whether `request` would start in the next step if `waiting` others do before it, leaving `budget` tokens."""
+        if len(self._running) + waiting >= self._max_num_seqs:
+            return False
+        return not self._running if self._static else self.hits(request, budget) is not None
+
     def _held_back(self, request: Request) -> bool:
         """Whether a rule besides budgets keeps `request` waiting."""
         if request.id in self._stuck:

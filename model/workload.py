@@ -16,6 +16,9 @@ from servecast.model.identity import IdentityParameters, draw_identity
 from servecast.model.lengths import EmpiricalLengths, Lengths
 from servecast.model.request import Content
 
+# At this time a clock in double precision still counts in 0.015 microseconds.
+LONGEST_S = 1e8
+
 ARRIVALS_STREAM, PROMPTS_STREAM, OUTPUTS_STREAM, PRIORITIES_STREAM, TENANTS_STREAM = range(5)
 
 
@@ -97,6 +100,16 @@ class Workload:
             raise InvariantError("arrival times must begin at 0 or later and not decrease")
 
 
+def _check_span(closed_loop: ClosedLoop | None, arrival_s: npt.NDArray[np.float64] | None, count: int) -> None:
+    """Raise ConfigError if the clock would run so far that it no longer tells the times of tokens apart."""
+    if closed_loop is not None:
+        last_s = closed_loop.think_time_s * (count / closed_loop.concurrency - 1)
+    else:
+        last_s = 0.0 if arrival_s is None or not count else float(arrival_s[-1])
+    problem = f"make the last request arrive after {last_s:.3g} s; times are kept for {LONGEST_S:,.0f} s (3 years)"
+    require(last_s <= LONGEST_S, "workload.arrivals", problem)
+
+
 def draw_workload(params: WorkloadParameters, seed: np.random.SeedSequence) -> Workload:
     """Draw the workload. Equal `params` and `seed` give equal workloads; `seed` is not changed.
 
@@ -115,6 +128,7 @@ def draw_workload(params: WorkloadParameters, seed: np.random.SeedSequence) -> W
         closed_loop = params.arrivals
     else:
         arrival_s = params.arrivals.times(count, _stream(seed, ARRIVALS_STREAM))
+    _check_span(closed_loop, arrival_s, count)
     return Workload(
         identity.prompt_tokens,
         output_tokens,

@@ -24,6 +24,9 @@ RESOURCES = {
     "host": "the CPU",
     "host_link": "copies to and from host memory",
 }
+# From this share of all computed tokens on recomputation is said in capitals.
+WASTEFUL_RATIO = 0.2
+
 REASONS = {
     "over_max_model_len": "longer than max_model_len",
     "prompt_over_token_budget": "prompt over max_num_batched_tokens without chunked prefill",
@@ -103,7 +106,12 @@ def explain(summary: Mapping[str, Any]) -> list[str]:
         first = summary["thrash_events"][0]
         lines.append(
             f"The replica thrashed from {first['time_s']:,.1f} s on ({first['ratio']:.0%} of the new tokens were "
-            f"computed again); {summary['recompute_seconds']:,.1f} s went to recomputation. See scheduler.backpressure."
+            f"computed again); {summary['recompute_seconds']:,.1f} s went to recomputation. See scheduler.watermark."
+        )
+    if summary["recompute_ratio"] > WASTEFUL_RATIO:
+        lines.append(
+            f"WASTED WORK: {summary['recompute_ratio']:.0%} of all computed tokens had been computed before. A larger "
+            "KV pool, a lower max_num_seqs or a watermark avoids that."
         )
     lines += _stalls(summary) + _admission(summary.get("admission"))
     if summary["prefix_hit_rate"]:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from servecast.configs.build import build_simulation
+from servecast.configs.fields import describe
 from servecast.configs.scenario import Scenario
 from servecast.hardware.errors import ConfigError
 from servecast.hardware.prices import Price, PriceBook, load_prices
@@ -135,6 +136,9 @@ def simulate(scenario: Scenario, progress: Progress | None = None) -> Run:
     With admission control and an SLO, the same traffic is simulated once more without the rule, for `admission` of the
     summary. Raises ConfigError for settings that make no sense and DoesNotFitError if the model does not fit the GPUs.
     """
+    if not isinstance(scenario, Scenario):
+        problem = f"simulate needs a scenario, found {describe(scenario)}"
+        raise ConfigError(problem, hint="load_scenario(path) reads one")
     parameters = build_simulation(scenario)
     try:
         if parameters.slo is None or parameters.scheduler.admission.rule == "none":

@@ -187,6 +187,11 @@ def main() -> None:
         # The reader of our output (`| head`) has gone; nothing is wrong.
         sys.stderr.close()
         sys.exit(0)
+    except SystemExit as leaving:
+        # Or it went before anything was written to it; then Typer is told so, and would leave with 1.
+        if isinstance(leaving.__context__, BrokenPipeError):
+            sys.exit(0)
+        raise
     except OSError as error:
         # Standard output on a full disk, say. Python would try to write it once more on its way out.
         typer.echo(f"error: {error}", err=True)

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from servecast import simulate
+from servecast.configs.build import build_simulation
 from servecast.configs.load import load_scenario, scenario_from
 from servecast.hardware.errors import ConfigError
 
@@ -147,3 +149,34 @@ def test_whatever_stands_at_a_key_is_read_or_refused_with_a_config_error(place: 
     with contextlib.suppress(ConfigError):
         scenario = scenario_from(data)
         assert scenario_from(scenario.effective()).effective() == scenario.effective()
+
+
+def test_wrong_types_from_python_are_told_what_would_be_right(scenario_file: Path) -> None:
+    with pytest.raises(ConfigError, match="needs the path of a scenario file, found 5"):
+        load_scenario(5)  # type: ignore[arg-type]  # on purpose
+    with pytest.raises(ConfigError, match="overrides must be a list"):
+        load_scenario(scenario_file, "seed=1")
+    with pytest.raises(ConfigError, match="a scenario must be a mapping with keys, found a list"):
+        scenario_from([1])  # type: ignore[arg-type]  # on purpose
+    with pytest.raises(ConfigError, match=r"simulate needs a scenario, found the text 'quickstart\.yaml'"):
+        simulate("quickstart.yaml")  # type: ignore[arg-type]  # on purpose
+
+
+@pytest.mark.parametrize("beside", ["scenario", "current folder"])
+def test_a_policy_may_lie_beside_the_scenario_or_in_the_current_folder(
+    scenario_file: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, beside: str
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    monkeypatch.chdir(elsewhere)
+    module = f"policy_beside_{beside.replace(' ', '_')}"
+    folder = scenario_file.parent if beside == "scenario" else elsewhere
+    (folder / f"{module}.py").write_text("class Last:\n    def key(self, request):\n        return -request.id\n")
+    before = list(sys.path)
+    parameters = build_simulation(load_scenario(scenario_file, [f"scheduler.policy={module}:Last"]))
+    assert parameters.scheduler.policy.key is not None
+    assert sys.path == before
+
+
+def test_max_num_seqs_follows_a_small_budget_as_in_vllm(scenario_file: Path) -> None:
+    scenario_file.write_text(scenario_file.read_text().replace("max_num_seqs: 64", "max_num_batched_tokens: 10"))
+    assert load_scenario(scenario_file).scheduler.max_num_seqs == 10

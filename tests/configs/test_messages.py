@@ -63,7 +63,7 @@ Refused = Callable[[str, str], str]
         (
             "max_num_seqs: 64",
             "max_num_seqs: 9000",
-            "max_num_batched_tokens: must not be below max_num_seqs (9000)",
+            "max_num_seqs: must not be above max_num_batched_tokens (8192), found 9000",
         ),
         ("max_num_seqs: 64", "watermark: 1", "scheduler.watermark: must be below 1, found 1"),
         ("dtype: bfloat16", "gpu_memory_utilization: 90", "must be 1 or less, found 90"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -151,7 +152,7 @@ def test_wrong_input_is_one_message_and_exit_code_2(servecast: Servecast, scenar
 def test_missing_file(servecast: Servecast) -> None:
     done = servecast("run", "nowhere.yaml")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: nowhere.yaml: no such file\n"
+    assert done.stderr == "error: nowhere.yaml: no such file. Give the path of a scenario file (YAML)\n"
 
 
 def test_wrong_override_names_the_option(servecast: Servecast, scenario: Path) -> None:
@@ -229,6 +230,17 @@ def test_a_run_without_an_answer_does_not_look_healthy(servecast: Servecast, sce
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("output", [["--json"], []])
+def test_a_reader_that_has_gone_is_no_error(scenario: Path, output: list[str]) -> None:
+    """As in `servecast run ... | true`."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "servecast", "run", str(scenario), *output]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_output_to_a_full_disk_is_one_message(scenario: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(

@@ -83,3 +83,39 @@ def test_missing_file_folder_and_binary_file(tmp_path: Path) -> None:
         read_yaml(tmp_path)
     with pytest.raises(ConfigError, match="cannot be read"):
         read_yaml(binary)
+
+
+def told(text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse_yaml(text, FILE)
+    return str(caught.value)
+
+
+def test_aliases_that_multiply_are_refused() -> None:
+    """Ten lines that ask for ten billion values."""
+    lines = ["a0: &a0 [x, x]"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 11)]
+    assert "aliases (*name) repeat more than 10,000 lists" in told("\n".join(lines))
+
+
+def test_merges_that_multiply_are_refused() -> None:
+    lines = ["a0: &a0 {x: 1}"] + [f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}]}}" for i in range(1, 40)]
+    assert "merges (<<) make more than 10,000 keys" in told("\n".join(lines))
+
+
+def test_plain_aliases_are_fine() -> None:
+    assert parse_yaml("a: &a [1, 2]\nb: [*a, *a]\n", FILE).data["b"] == [[1, 2], [1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: x\nstart: 2023-13-45\n", "scenario.yaml:2: broken YAML: month must be in 1..12"),
+        ("name: x\na: &a [1, *a]\n", "scenario.yaml:2: broken YAML: an anchor that holds itself"),
+        ("name: x\nb: \x07\n", "scenario.yaml:2: broken YAML"),
+        ("n: 1:30\n", 'scenario.yaml:1: 1:30 is a number to base 60 in YAML (90). Write 90, or "1:30" if it is text'),
+        ("x: 1\n? [1, 2]\n: 3\n", "scenario.yaml:2: a key must be a word, found a list"),
+        ("null: 1\n", "scenario.yaml:1: a key must be a word, found nothing"),
+    ],
+)
+def test_what_cannot_be_read_has_its_line(text: str, message: str) -> None:
+    assert message in told(text)

@@ -68,6 +68,20 @@ def test_of_five_at_once_the_queue_takes_two() -> None:
     assert result.requests["finish_s"][:2].tolist() == [2.0, 4.0]
 
 
+def test_a_queue_of_nobody_lets_in_who_need_not_wait() -> None:
+    """Two places: two at once start, the third would wait. At 5 s the engine is idle again."""
+    workload = trace([(0.0, 4, 3), (0.0, 4, 3), (0.0, 4, 3), (5.0, 4, 3)])
+    result = run(workload, max_num_seqs=2, admission=AdmissionParameters("max_queue", 0))
+    assert result.reasons == {2: "queue_full"}
+
+
+def test_nor_if_the_pool_has_no_room_for_it() -> None:
+    """One sequence of 8 tokens fills two of the three blocks of 4."""
+    workload = trace([(0.0, 8, 4), (0.5, 8, 4)])
+    settings = {"blocks": 3, "block_size": 4, "admission": AdmissionParameters("max_queue", 0)}
+    assert run(workload, **settings).reasons == {1: "queue_full"}  # type: ignore[arg-type]
+
+
 def test_who_would_wait_too_long_is_turned_away() -> None:
     """Steps of 1 s, one prompt each: the measured rate is soon one prompt of 100 tokens a second."""
     workload = trace([(i * 0.25, 100, 1) for i in range(80)])

@@ -109,6 +109,12 @@ def test_recorded_lengths_that_run_out_are_repeated_and_it_says_so() -> None:
     assert workload.notes == ("4 requests from 3 recorded lengths: these are repeated in order",)
 
 
+@pytest.mark.parametrize("arrivals", [PoissonArrivals(1e-6), ClosedLoopArrivals(2, think_time_s=1e6)])
+def test_clocks_do_not_run_for_ages(arrivals: PoissonArrivals | ClosedLoopArrivals) -> None:
+    with pytest.raises(ConfigError, match=r"workload\.arrivals: make the last request arrive after"):
+        draw(replace(POISSON, arrivals=arrivals, num_requests=1000))
+
+
 def test_without_a_trace_the_number_of_requests_is_needed() -> None:
     with pytest.raises(ConfigError, match="num_requests: is needed"):
         draw(replace(POISSON, num_requests=None))

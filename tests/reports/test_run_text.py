@@ -22,6 +22,11 @@ def test_a_healthy_run_says_nothing_of_it() -> None:
     assert not [line for line in explain(summary()) if "preempted" in line]
 
 
+def test_much_recomputation_is_said_aloud() -> None:
+    assert not [line for line in explain(summary()) if "WASTED" in line]
+    assert [line for line in explain(summary() | {"recompute_ratio": 0.77}) if line.startswith("WASTED WORK: 77%")]
+
+
 def test_livelocked_requests_are_named_and_whether_they_ever_finished() -> None:
     stuck = summary() | {"stalled": [4, 7, 9], "livelocked": [4, 7], "livelocked_unfinished": [7]}
     lines = explain(stuck)

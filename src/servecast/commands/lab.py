@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from servecast.commands.progress import WIDE, progress_bar
-from servecast.hardware.errors import ConfigError
+from servecast.commands.run_files import check_folder, write_whole
 from servecast.reports.lab_text import render_lab
 from servecast.sweeps.lab.experiment import experiment_names, load_experiment
 from servecast.sweeps.lab.runner import LabResult, run_experiment
@@ -32,10 +32,7 @@ def run_lab(name: str, *, out: Path | None, as_json: bool) -> None:
     """Run one experiment and print its page; with `out` also write its files. Raises ConfigError."""
     experiment = load_experiment(name)
     if out is not None:
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigError(f"cannot be made a folder: {error.strerror}", file=out, key="--out") from None
+        check_folder(out / "scenarios")
     with tempfile.TemporaryDirectory() as scratch, progress_bar(name) as report:
         result = run_experiment(experiment, (out or Path(scratch)) / "scenarios", report)
     if out is not None:
@@ -43,7 +40,7 @@ def run_lab(name: str, *, out: Path | None, as_json: bool) -> None:
     if as_json:
         print(json.dumps(_plain(result), indent=2))
         return
-    console = Console(highlight=False, width=WIDE)
+    console = Console(highlight=False, markup=False, width=WIDE)
     console.print(render_lab(result))
     if out is not None:
         console.print(f"\nWritten: {out}/table.csv, figure.svg, figure.png, scenarios/")
@@ -66,10 +63,9 @@ def _write(result: LabResult, folder: Path) -> None:
 
     from servecast.reports.figures.lab import draw_lab
 
-    pd.DataFrame(result.rows).to_csv(folder / "table.csv", index=False, float_format="%.6g")
+    write_whole(folder / "table.csv", pd.DataFrame(result.rows).to_csv(index=False, float_format="%.6g"))
     scenarios = folder / "scenarios"
-    scenarios.mkdir(exist_ok=True)
     for slug, scenario in result.scenarios.items():
-        (scenarios / f"{slug}.yaml").write_text(scenario.to_yaml(scenarios), encoding="utf-8")
+        write_whole(scenarios / f"{slug}.yaml", scenario.to_yaml(scenarios))
     for ending in ("svg", "png"):
         draw_lab(result, folder / f"figure.{ending}")

@@ -16,7 +16,7 @@ WIDE = 200
 @contextmanager
 def progress_bar(name: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on stderr, where that is a terminal; gone when the work is done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(file=sys.stderr)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(name, total=None)

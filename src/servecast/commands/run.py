@@ -35,7 +35,7 @@ def run_scenario(path: Path, overrides: Sequence[str], *, as_json: bool, out: Pa
     if as_json:
         print(json.dumps(run.summary, indent=2))
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     console.print(render_run(run.summary, title(run.scenario, run.result.parameters)))
     for note in (*run.result.workload.notes, *run.summary["accuracy"]["caveats"]):
         console.print(f"Note: {note}")

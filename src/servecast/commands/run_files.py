@@ -1,4 +1,4 @@
-"""The files of `servecast run --out`. Each appears whole or not at all."""
+"""The files of an `--out` folder. Each appears whole or not at all."""
 
 from __future__ import annotations
 
