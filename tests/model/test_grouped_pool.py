@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import clock_engine, run, tiny_model, trace
+from builders import clock_engine, run, scheduler_parameters, tiny_model, trace
 from servecast.model.grouped_pool import GroupedBlockPool
 from servecast.model.kv_cache import CacheKind
 from servecast.model.metrics import summarise
+from servecast.model.preemption import HostMemory
+from servecast.model.request import Request
+from servecast.model.scheduler import Scheduler
 
 FULL, WINDOWED = CacheKind(1, 4, None), CacheKind(1, 4, 8)
 
@@ -88,3 +93,34 @@ def test_a_window_lets_more_requests_run_at_once(asynchronous: bool) -> None:
     one_window = run(requests, architecture=tiny_model((None, 8)), blocks=160, **settings)  # type: ignore[arg-type]
     no_window = run(requests, architecture=tiny_model((None, None)), blocks=80, **settings)  # type: ignore[arg-type]
     assert one_window.requests["finish_s"].max() < 0.8 * no_window.requests["finish_s"].max()
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 60), st.integers(1, 30)), min_size=1, max_size=12),
+    st.sampled_from([(FULL, WINDOWED), (WINDOWED,), (FULL, CacheKind(1, 8, 3))]),
+    st.integers(24, 60),
+    st.sampled_from([{}, {"kind": "static"}, {"preemption": "swap"}, {"scheduler_reserve_full_isl": True}]),
+)
+def test_the_scheduler_loses_no_block(
+    sizes: list[tuple[int, int]], groups: tuple[CacheKind, ...], blocks: int, settings: dict[str, Any]
+) -> None:
+    """Step by step, with jumps over equal steps in between, and preemptions wherever the pool is short."""
+    parameters = scheduler_parameters(max_num_batched_tokens=16, max_num_seqs=8, **settings)
+    pool = GroupedBlockPool(blocks, groups, parameters.chunk_limit)
+    windows = sorted({kind.window for kind in groups if kind.window is not None})
+    host = HostMemory(parameters.preemption, 1000, None)
+    scheduler = Scheduler(parameters, pool, max_model_len=1000, windows=windows, host=host)
+    for id, (prompt, output) in enumerate(sizes):
+        scheduler.add(Request(id, prompt, output))
+    now = 0.0
+    while scheduler.running or scheduler.waiting:
+        now += 1
+        if steps := scheduler.steady_steps(ahead=0):
+            scheduler.release(scheduler.advance_steady(steps, now))
+        elif (step := scheduler.schedule(now)) is not None:
+            scheduler.check()
+            scheduler.complete(step, now)
+        scheduler.check()
+        assert now < 5000
+    pool.settle()
+    assert pool.used_blocks == 0
