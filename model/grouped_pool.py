@@ -7,6 +7,7 @@ the chunk. Source: vLLM 0.19.0, sliding-window manager of the KV cache.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from servecast.hardware.errors import InvariantError
@@ -15,7 +16,7 @@ from servecast.model.kv_cache import CacheKind
 
 
 class GroupedBlockPool(BlockPool):
-    """`num_blocks` as the engine counts them: a block serves one of `groups`.
+    """`num_blocks` as the engine counts them: a block serves one of `groups`. kinds: of groups, with their numbers.
 
     chunk_tokens: most tokens of one sequence in a step. A sequence is counted with the blocks that it holds between two
     steps, `blocks_for`. What a chunk takes beyond that is free again when the next step is planned (`settle`).
@@ -23,7 +24,8 @@ class GroupedBlockPool(BlockPool):
 
     def __init__(self, num_blocks: int, groups: Sequence[CacheKind], chunk_tokens: int) -> None:
         super().__init__(num_blocks, min(kind.block_size for kind in groups))
-        self.groups = tuple(groups)
+        # Groups that are alike count at once.
+        self.kinds = tuple(Counter(groups).items())
         self._chunk_tokens = chunk_tokens
         self._outgrown = 0
 
@@ -31,17 +33,17 @@ class GroupedBlockPool(BlockPool):
         """Blocks of a sequence with `tokens` tokens, the last of them computed alone: in a windowed group those of the
         window before that token are kept.
         """
-        return sum(-(-tokens // kind.block_size) - _passed(kind, tokens - 1) for kind in self.groups)
+        return sum(count * (-(-tokens // kind.block_size) - _passed(kind, tokens - 1)) for kind, count in self.kinds)
 
     def most_blocks_for(self, tokens: int) -> int:
         """Most blocks that a sequence ever holds on its way to `tokens` tokens, however they are cut into chunks."""
         total = 0
-        for kind in self.groups:
+        for kind, count in self.kinds:
             blocks = -(-tokens // kind.block_size)
             if kind.window is not None:
                 kept = min(kind.window - 1 + self._chunk_tokens, tokens)
                 blocks = min(blocks, -(-kept // kind.block_size) + 1)
-            total += blocks
+            total += count * blocks
         return total
 
     def growth(self, computed: int, tokens: int) -> int:
@@ -57,7 +59,7 @@ class GroupedBlockPool(BlockPool):
 
     def _while_computing(self, computed: int, tokens: int) -> int:
         end = computed + tokens
-        return sum(-(-end // kind.block_size) - _passed(kind, computed) for kind in self.groups)
+        return sum(count * (-(-end // kind.block_size) - _passed(kind, computed)) for kind, count in self.kinds)
 
     def check(self, held_blocks: int) -> None:
         if self._outgrown < 0:

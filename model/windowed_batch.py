@@ -177,38 +177,41 @@ class GroupDemand:
 
     def __init__(self, pool: GroupedBlockPool) -> None:
         self.pool = pool
-        self._period = math.lcm(*(kind.block_size for kind in pool.groups))
+        self._period = math.lcm(*(kind.block_size for kind, _ in pool.kinds))
         # Net blocks of a step, by the phase of its tick.
         self._net = [0] * self._period
-        self._windows = [(Crossings(kind.window), kind.block_size) for kind in pool.groups if kind.window is not None]
+        # (who has to fill the window, block size, groups) of each kind with a window.
+        self._windows = [
+            (Crossings(kind.window), kind.block_size, count) for kind, count in pool.kinds if kind.window is not None
+        ]
 
     def add(self, id: int, offset: int, tick: int) -> None:
-        for kind in self.pool.groups:
-            self._shift(-offset, kind.block_size, 1)
-        for crossings, size in self._windows:
+        for kind, count in self.pool.kinds:
+            self._shift(-offset, kind.block_size, count)
+        for crossings, size, count in self._windows:
             if not crossings.add(id, offset, tick):
-                self._shift(crossings.limit - 1 - offset, size, -1)
+                self._shift(crossings.limit - 1 - offset, size, -count)
 
     def remove(self, id: int, offset: int) -> None:
-        for kind in self.pool.groups:
-            self._shift(-offset, kind.block_size, -1)
-        for crossings, size in self._windows:
+        for kind, count in self.pool.kinds:
+            self._shift(-offset, kind.block_size, -count)
+        for crossings, size, count in self._windows:
             if not crossings.remove(id):
-                self._shift(crossings.limit - 1 - offset, size, 1)
+                self._shift(crossings.limit - 1 - offset, size, count)
 
     def _shift(self, phase: int, size: int, blocks: int) -> None:
         for place in range(phase % size, self._period, size):
             self._net[place] += blocks
 
     def _cross(self, tick: int) -> None:
-        for crossings, size in self._windows:
+        for crossings, size, count in self._windows:
             for offset in crossings.crossed(tick):
-                self._shift(crossings.limit - 1 - offset, size, -1)
+                self._shift(crossings.limit - 1 - offset, size, -count)
 
     def steps_to_full(self, tick: int) -> int | None:
         """Steps from `tick` until the next member fills a window, None if none will."""
         self._cross(tick)
-        ticks = [crossings.next_tick() for crossings, _ in self._windows]
+        ticks = [crossings.next_tick() for crossings, _, _ in self._windows]
         return min((following - tick for following in ticks if following is not None), default=None)
 
     def of_step(self, tick: int) -> int:
