@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,59 +11,47 @@ import simpy
 from numpy.typing import NDArray
 from simpy.core import StopSimulation
 
-from servecast.hardware.engines import EngineProfile
 from servecast.hardware.errors import DoesNotFitError
-from servecast.hardware.gpus import Gpu
-from servecast.model.admission import AdmissionParameters, admission_rule
-from servecast.model.architecture import Architecture
 from servecast.model.arrivals import ClosedLoop
-from servecast.model.block_pool import BlockPool
 from servecast.model.checks import require
-from servecast.model.cohorts import CohortParameters
 from servecast.model.engine_process import EngineProcess
 from servecast.model.fit_advice import FitQuestion, changes_that_fit
-from servecast.model.forward import ForwardPass, build_forward_pass, with_windows, without_head
-from servecast.model.grouped_pool import GroupedBlockPool
-from servecast.model.host_link import HostLink, LinkParameters
+from servecast.model.forward import ForwardPass
+from servecast.model.host_link import HostLink
 from servecast.model.interruptions import interruption_columns
-from servecast.model.layout import ReplicaLayout, stage_architecture
 from servecast.model.ledger import RESOURCES
-from servecast.model.memory import MemoryPlan, plan_memory
+from servecast.model.memory import MemoryPlan
 from servecast.model.pipeline import Pipeline, hand_overs
 from servecast.model.pipelined_replica import PipelinedReplica
-from servecast.model.preemption import HostMemory, PreemptionCosts
-from servecast.model.prefix_cache import CachingBlockPool
 from servecast.model.records import RequestRows, StepRows
 from servecast.model.replica import Replica
+from servecast.model.replica_parts import (
+    forward_passes,
+    link_parameters,
+    new_scheduler,
+    plan_replica,
+    preemption_costs,
+)
 from servecast.model.router import ROUTERS
-from servecast.model.scheduler import Scheduler
-from servecast.model.scheduler_parameters import SchedulerParameters
-from servecast.model.slo import Slo
+from servecast.model.simulation_parameters import SimulationParameters, without_admission
 from servecast.model.traffic import start_traffic
-from servecast.model.workload import Workload, WorkloadParameters, draw_workload
+from servecast.model.workload import Workload, draw_workload
 
-GIB = 1024**3
+# Also what those need who ask about a simulation without running it.
+__all__ = [
+    "Progress",
+    "SimulationParameters",
+    "SimulationResult",
+    "Stop",
+    "forward_passes",
+    "plan_replica",
+    "preemption_costs",
+    "run_simulation",
+    "without_admission",
+]
 
 Progress = Callable[[int, int], None]
 Stop = Callable[[RequestRows], bool]
-
-
-@dataclass(frozen=True)
-class SimulationParameters:
-    """Everything that a simulation depends on. coast: whether runs of equal decode steps may be one event."""
-
-    architecture: Architecture
-    gpu: Gpu
-    engine: EngineProfile
-    layout: ReplicaLayout
-    scheduler: SchedulerParameters
-    workload: WorkloadParameters
-    replicas: int = 1
-    router: str = "round_robin"
-    slo: Slo | None = None
-    cohorts: CohortParameters | None = None
-    seed: int = 0
-    coast: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,24 +141,6 @@ def _check_one_server(parameters: SimulationParameters) -> None:
     require(gpus <= most, "replica.tensor_parallel_size", problem)
 
 
-def plan_replica(parameters: SimulationParameters) -> MemoryPlan:
-    """The memory of one replica."""
-    scheduler = parameters.scheduler
-    return plan_memory(
-        parameters.architecture,
-        parameters.gpu,
-        parameters.engine.memory,
-        parameters.layout,
-        scheduler.max_num_batched_tokens,
-        scheduler.max_num_seqs,
-    )
-
-
-def without_admission(parameters: SimulationParameters) -> SimulationParameters:
-    """The same with every request let in."""
-    return replace(parameters, scheduler=replace(parameters.scheduler, admission=AdmissionParameters()))
-
-
 def _does_not_fit(parameters: SimulationParameters, memory: MemoryPlan) -> str:
     layout = parameters.layout
     gpus = layout.tensor_parallel_size * layout.pipeline_parallel_size
@@ -197,32 +167,6 @@ def _advice(parameters: SimulationParameters) -> str:
     return f". It fits with {', or '.join(changes)}" if changes else ""
 
 
-def forward_passes(parameters: SimulationParameters) -> tuple[ForwardPass, ...]:
-    """The cost of a step in each pipeline stage. With several stages the host's time is not in them: it counts once."""
-    architecture, engine, stages = parameters.architecture, parameters.engine, parameters.layout.pipeline_parallel_size
-    if stages == 1:
-        return (_forward_pass(parameters, architecture, engine),)
-    engine = replace(engine, host=replace(engine.host, step_s=0.0, request_s=0.0))
-    costs = [_forward_pass(parameters, stage_architecture(architecture, stages, i), engine) for i in range(stages)]
-    windows = sorted({window for cost in costs for window in cost.attention.window_sizes})
-    costs = [with_windows(cost, windows) for cost in costs]
-    return (*(without_head(cost) for cost in costs[:-1]), costs[-1])
-
-
-def _forward_pass(parameters: SimulationParameters, architecture: Architecture, engine: EngineProfile) -> ForwardPass:
-    scheduler, layout = parameters.scheduler, parameters.layout
-    return build_forward_pass(
-        architecture,
-        parameters.gpu,
-        engine,
-        dtype=layout.dtype,
-        kv_cache_dtype=layout.kv_cache_dtype,
-        tensor_parallel_size=layout.tensor_parallel_size,
-        max_tokens=max(scheduler.max_num_batched_tokens, scheduler.max_num_seqs),
-        max_rows=scheduler.max_num_seqs,
-    )
-
-
 def _replica(
     env: simpy.Environment,
     index: int,
@@ -232,8 +176,8 @@ def _replica(
     rows: RequestRows,
     steps: StepRows,
 ) -> EngineProcess:
-    link = _link(parameters, memory)
-    scheduler = _scheduler(parameters, memory, stages, link)
+    link = link_parameters(parameters, memory)
+    scheduler = new_scheduler(parameters, memory, stages, link)
     host_link, swap_overlap = HostLink(env, link), parameters.scheduler.preemption.swap_overlap
     if len(stages) > 1:
         between = hand_overs(parameters.layout, parameters.gpu, parameters.architecture.hidden_size)
@@ -261,64 +205,6 @@ def _replica(
         run_ahead=parameters.coast and parameters.replicas == 1 and not closed_loop,
         requests=rows,
         steps=steps,
-    )
-
-
-def preemption_costs(parameters: SimulationParameters) -> PreemptionCosts:
-    """What losing KV costs either way on the replicas of `parameters`: what preemption `auto` decides by."""
-    link = _link(parameters, plan_replica(parameters))
-    return _preemption_costs(parameters, forward_passes(parameters), link)
-
-
-def _preemption_costs(
-    parameters: SimulationParameters, stages: Sequence[ForwardPass], link: LinkParameters
-) -> PreemptionCosts:
-    budget = parameters.scheduler.max_num_batched_tokens
-    return PreemptionCosts(
-        swap_s=lambda blocks: 2 * link.seconds(blocks),
-        recompute_s=lambda tokens: sum(stage.recompute_seconds(tokens, budget) for stage in stages),
-    )
-
-
-def _link(parameters: SimulationParameters, memory: MemoryPlan) -> LinkParameters:
-    grouped, layers = _counts_groups(parameters, memory), parameters.architecture.num_layers
-    return LinkParameters(
-        block_bytes=memory.kv_bytes_per_block if grouped else memory.sequence_block_bytes,
-        bytes_per_s=parameters.gpu.pcie_bytes_per_s,
-        copies_per_block=2 * (-(-layers // memory.kv_groups) if grouped else layers),
-        copy_s=parameters.scheduler.preemption.swap_copy_s,
-    )
-
-
-def _counts_groups(parameters: SimulationParameters, memory: MemoryPlan) -> bool:
-    """Whether blocks are counted in each group of layers. The prefix cache knows blocks of all layers only."""
-    return memory.windowed and not parameters.scheduler.enable_prefix_caching
-
-
-def _block_pool(parameters: SimulationParameters, memory: MemoryPlan) -> BlockPool:
-    if _counts_groups(parameters, memory):
-        return GroupedBlockPool(memory.kv_pool_blocks, memory.groups, parameters.scheduler.chunk_limit)
-    pool_class = CachingBlockPool if parameters.scheduler.enable_prefix_caching else BlockPool
-    return pool_class(memory.sequence_pool_blocks, memory.block_size)
-
-
-def _scheduler(
-    parameters: SimulationParameters, memory: MemoryPlan, stages: Sequence[ForwardPass], link: LinkParameters
-) -> Scheduler:
-    settings = parameters.scheduler
-    costs = _preemption_costs(parameters, stages, link)
-    host_blocks = int(settings.preemption.swap_space_gib * GIB // link.block_bytes)
-    full_step = settings.max_num_batched_tokens
-    slowest_s = max(stage.recompute_seconds(full_step, full_step) for stage in stages)
-    return Scheduler(
-        settings,
-        _block_pool(parameters, memory),
-        max_model_len=memory.max_model_len,
-        host=HostMemory(settings.preemption, host_blocks, costs),
-        windows=stages[0].attention.window_sizes,
-        rule=admission_rule(settings.admission, full_step / slowest_s),
-        slo=parameters.slo,
-        num_lanes=len(stages),
     )
 
 
