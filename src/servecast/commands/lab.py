@@ -9,8 +9,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from servecast.commands.files import write_whole
 from servecast.commands.progress import WIDE, progress_bar
-from servecast.commands.run_files import check_folder, write_whole
+from servecast.commands.run_files import check_folder
 from servecast.reports.lab_text import render_lab
 from servecast.sweeps.lab.experiment import experiment_names, load_experiment
 from servecast.sweeps.lab.runner import LabResult, run_experiment
