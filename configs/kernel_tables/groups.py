@@ -183,18 +183,18 @@ def _all_reduces(tables: Sequence[KernelTable], gpu: Gpu, engine: EngineProfile)
     start.keep(start.rows["dtype"].isin(_16_BIT), "of 8-bit messages")
     start.keep(start.rows["num_gpus"].isin(_GPU_COUNTS), "of other than 2, 4 or 8 GPUs")
     kernels = engine.kernels_for(gpu.key)
-    known = kernels.all_reduce
     nccl = start.copy().only(start.rows["kernel_source"].str.startswith("NCCL")).newest()
     own = start.copy().only(start.rows["backend"] == engine.engine).newest()
     own.keep(~own.rows["kernel_source"].str.endswith("eager"), "launched one by one, not in a CUDA graph")
     own.keep(own.rows["bytes"] <= SMALL_BYTES, "above 8 MiB, where NCCL takes over")
-    over_nvlink = gpu.link is not None and (len(own) > 0 or isinstance(known, NvlinkAllReduce))
+    over_nvlink = gpu.link is not None and (len(own) > 0 or isinstance(kernels.all_reduce, NvlinkAllReduce))
     rings = _rings(nccl, kernels, gpu, over_nvlink=over_nvlink)
-    return [_small(own, known, gpu), *rings] if over_nvlink else rings
+    return [_small(own, kernels, gpu), *rings] if over_nvlink else rings
 
 
-def _small(choice: Choice, known: NvlinkAllReduce | RingAllReduce | None, gpu: Gpu) -> _Chosen:
+def _small(choice: Choice, kernels: KernelCoefficients, gpu: Gpu) -> _Chosen:
     name = "all_reduce_small"
+    known = kernels.all_reduce
     defaults = small_values(known if isinstance(known, NvlinkAllReduce) else _guessed_small(gpu))
     return name, choice, lambda choice: _of(name, SmallAllReduceFit(), _all_reduce_rows(choice), defaults, choice)
 

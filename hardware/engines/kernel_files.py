@@ -41,6 +41,8 @@ _PCIE_GROUPS = {n: f"all_reduce_pcie_n{n}" for n in (2, 4, 8)}
 _LARGE_GROUPS = {n: f"all_reduce_large_n{n}" for n in (2, 4, 8)}
 _SHARE_GROUPS = {n: f"all_reduce_pcie_share_n{n}" for n in (2, 4, 8)}
 _NVLINK_GROUPS = ("all_reduce_small", *_LARGE_GROUPS.values())
+# Ways to state the all-reduce, of which one holds for a GPU.
+_ALL_REDUCE_KINDS = (_NVLINK_GROUPS, tuple(_PCIE_GROUPS.values()))
 _ATTENTION_GROUPS = ("prefill", "decode", "decode_fp8_kv")
 _GROUPS = (*_GEMM_GROUPS.values(), *_ATTENTION_GROUPS, *_NVLINK_GROUPS, *_PCIE_GROUPS.values())
 # Only the default has these: they hold for servers, whatever the GPU.
@@ -61,11 +63,17 @@ class _Known:
     def overlaid(self, own: Mapping[str, Fields]) -> _Known:
         """With the user's own entries on top."""
         own_core = [group for group in _CORE_GROUPS if group in own]
-        entries = {**self.entries, **own}
+        entries = {**self._without_rivals(own), **own}
         if len(own_core) == len(_CORE_GROUPS):
             return _Known(entries, "measured")
         kept = self.label == "measured" or not own_core
         return replace(self, entries=entries, label=self.label if kept else "partial")
+
+    def _without_rivals(self, own: Mapping[str, Fields]) -> dict[str, Fields]:
+        """The entries but for all-reduces of other kinds than the user's, which would go before them."""
+        kinds = [kind for kind in _ALL_REDUCE_KINDS if any(group in own for group in kind)]
+        rivals = {group for kind in _ALL_REDUCE_KINDS if kinds and kind not in kinds for group in kind}
+        return {group: entry for group, entry in self.entries.items() if group not in rivals}
 
 
 class KernelFiles(Mapping[str, KernelCoefficients]):

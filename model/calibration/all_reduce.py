@@ -130,7 +130,7 @@ def small_values(form: NvlinkAllReduce) -> dict[str, float]:
 def ring_values(kernels: KernelCoefficients, gpus: int, gpu: Gpu) -> dict[str, float]:
     """By the names of the files: the measured ones for this number of GPUs, else those of the datasheet's link."""
     known = kernels.all_reduce.large if isinstance(kernels.all_reduce, NvlinkAllReduce) else kernels.all_reduce
-    if known is not None and gpus in known.per_gpus:
+    if isinstance(known, RingAllReduce) and gpus in known.per_gpus:
         fixed_s, bytes_per_s = known.per_gpus[gpus]
         return {"a_us": fixed_s * 1e6, "busbw_gbs": bytes_per_s / 1e9}
     sizes = np.array([0.0, 1e9])

@@ -51,7 +51,7 @@ def calibrate(
     engine: Annotated[
         str, typer.Option(help="The engine that was measured: a profile's key, or a YAML file.")
     ] = "vllm-0.19",
-    model: Annotated[str | None, typer.Option(help="Model of the runs, if their files do not name it.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model of the runs. Default: the model_id of their files.")] = None,
     overrides: Overrides = None,
     log: Annotated[Path | None, typer.Option(help="Start-up log of the engine that served the runs.")] = None,
     json: Json = False,

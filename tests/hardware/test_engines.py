@@ -9,7 +9,7 @@ from textwrap import indent
 
 import pytest
 
-from servecast.hardware.engines import DEFAULT_ENGINE, EngineProfile, engine_keys, load_engine
+from servecast.hardware.engines import DEFAULT_ENGINE, EngineProfile, RingAllReduce, engine_keys, load_engine
 from servecast.hardware.errors import ConfigError
 from servecast.hardware.gpus import gpu_keys
 
@@ -146,6 +146,14 @@ def test_users_groups_replace_those_of_the_gpu_and_leave_the_others(tmp_path: Pa
     assert own.calibration == "measured"
     assert (own.gemm["fp8"], own.decode, own.all_reduce) == (shipped.gemm["fp8"], shipped.decode, shipped.all_reduce)
     assert engine.kernels_for("h200-sxm") == base.kernels_for("h200-sxm")
+
+
+def test_own_all_reduce_of_another_kind_goes_before_that_of_the_gpu(tmp_path: Path) -> None:
+    ring = "{a_us: 9, busbw_gbs: 20, heldout: 4%/9%, source: my own runs}"
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"based_on: vllm-0.19\nkernels: {{h100-sxm: {{all_reduce_pcie_n2: {{any: {ring}}}}}}}\n")
+
+    assert load_engine(str(file)).kernels_for("h100-sxm").all_reduce == RingAllReduce({2: (9e-6, 20e9)})
 
 
 @pytest.mark.parametrize("gpu", ["l4", "h100-nvl", "a-gpu-of-my-own"])

@@ -40,8 +40,8 @@ def host_of_runs(
 
 
 def _runs(files: Sequence[Path], options: Options, engine: str) -> tuple[list[MeasuredRun], list[str]]:
-    defaults = {"gpu": options.gpu, "engine": engine} | ({"model": options.model} if options.model else {})
-    overrides, notes = list(options.overrides), []
+    defaults, notes = {"gpu": options.gpu, "engine": engine}, []
+    overrides = [*([] if options.model is None else [f"model={options.model}"]), *options.overrides]
     if options.log is not None:
         log = read_startup_log(options.log)
         first = _read(files[:1], defaults, overrides)[0]
