@@ -26,7 +26,8 @@ import pandas as pd
 from servecast.configs.measured import MeasuredRun, read_rules, read_runs
 from servecast.hardware.engines import EngineProfile
 from servecast.hardware.gpus import Gpu
-from servecast.reports.validation_text import error_columns, markdown
+from servecast.reports.table_formats import to_markdown
+from servecast.reports.validation_tables import errors_of_groups, left_out_lines
 from servecast.sweeps.validation.errors import GROUP, error_table, left_out, rows_frame
 from servecast.sweeps.validation.predict import COMPARED, MODEL_ONLY, Variant, predict
 
@@ -58,10 +59,11 @@ def main() -> None:
     arguments = parser.parse_args()
     runs = measured_runs(arguments.folder, arguments.only)
     rows = rows_frame(predict(runs, _variants(arguments), jobs=arguments.jobs, progress=_progress))
-    table = error_table(rows, ("source", *GROUP))
+    by = ("source", *GROUP)
+    table = error_table(rows, by)
     if arguments.rows:
         print(rows.drop(columns=["note", "left_out"]).round(2).to_csv(index=False), end="\n\n")
-    text = f"{markdown(error_columns(table))}\n\n{_left_out_text(rows)}\n"
+    text = f"{to_markdown(errors_of_groups(table, by))}\n{_left_out_text(rows)}\n"
     print(text)
     if arguments.out is not None:
         arguments.out.mkdir(parents=True, exist_ok=True)
@@ -81,7 +83,7 @@ def _with_server_time(profile: EngineProfile, _gpu: Gpu, ms: float) -> EnginePro
 
 
 def _left_out_text(rows: pd.DataFrame) -> str:
-    counts = [f"- {number} runs: {why}" for why, number in left_out(rows)]
+    counts = [f"- {line}" for line in left_out_lines(left_out(rows))]
     return "\n".join([f"{len(rows)} runs. Left out:", *(counts or ["- nothing"])])
 
 

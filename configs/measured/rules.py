@@ -6,6 +6,7 @@
       requests_per_client: 10         # of a closed loop
       leave_out: {ttft: why}          # figures not to compare; `run: why` for the whole run
       fitted: {ttft: server time}     # figures by which a number of the model was chosen, and which
+      aside: why                      # errors are shown, but say nothing about runs of today (an old engine, say)
       note: what had to be assumed
 
 `file` and `line` serve as columns. Numbers match as numbers: `tp_size: 2` matches the cell 2.0.
@@ -24,7 +25,7 @@ from servecast.hardware.yaml_fields import Fields
 from servecast.hardware.yaml_source import read_yaml
 
 WHOLE_RUN = "run"
-_KEYS = ("where", "set", "length_range", "requests_per_client", "leave_out", "fitted", "note")
+_KEYS = ("where", "set", "length_range", "requests_per_client", "leave_out", "fitted", "aside", "note")
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Rule:
     requests_per_client: int | None = None
     leave_out: Mapping[str, str] = field(default_factory=dict)
     fitted: Mapping[str, str] = field(default_factory=dict)
+    aside: str = ""
     note: str = ""
 
     def matches(self, run: MeasuredRun) -> bool:
@@ -50,6 +52,7 @@ class Rule:
             problem=problem,
             left_out={**run.left_out, **figures},
             fitted={**run.fitted, **self.fitted},
+            aside=self.aside or run.aside,
             note="; ".join(filter(None, (run.note, self.note))),
         )
         return changed if problem else replace(changed, settings=self._settings(run.settings))
@@ -101,6 +104,7 @@ def _rule(fields: Fields) -> Rule:
         requests_per_client=fields.count("requests_per_client") if fields.has("requests_per_client") else None,
         leave_out=_by_figure(fields, "leave_out", (WHOLE_RUN, *METRICS)),
         fitted=_by_figure(fields, "fitted", tuple(METRICS)),
+        aside=fields.text("aside", ""),
         note=fields.text("note", ""),
     )
 

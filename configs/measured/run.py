@@ -34,7 +34,8 @@ class MeasuredRun:
 
     lengths: of the requests one by one, in place of those of `settings`. left_out: figures not to be compared -> why.
     fitted: figures that a number of the model was chosen by -> which number; all others are a test of it. problem: why
-    the run cannot be simulated at all. note: what had to be assumed.
+    the run cannot be simulated at all. aside: why it says nothing about runs of today, so that its errors are shown but
+    count in no error band. note: what had to be assumed.
     """
 
     place: str
@@ -45,6 +46,7 @@ class MeasuredRun:
     left_out: Mapping[str, str] = field(default_factory=dict)
     problem: str | None = None
     fitted: Mapping[str, str] = field(default_factory=dict)
+    aside: str = ""
     note: str = ""
 
     @property

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from servecast.configs.accuracy import accuracy
 from servecast.configs.build import build_simulation
 from servecast.configs.fields import describe
 from servecast.configs.scenario import Scenario
 from servecast.hardware.errors import ConfigError
 from servecast.hardware.prices import Price, PriceBook, load_prices
 from servecast.model.admission import ADMISSION_REASONS
-from servecast.model.caveats import caveats
 from servecast.model.cost import energy, token_costs
 from servecast.model.metrics import summarise
 from servecast.model.simulation import Progress, SimulationResult, run_simulation, without_admission
@@ -42,14 +42,18 @@ class Run:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """All figures, as in summary.json: vLLM's keys first, times in ms; `accuracy` and `provenance` at the end."""
+        """All figures, as in summary.json: vLLM's keys first, times in ms; `accuracy` and `provenance` at the end.
+
+        `accuracy`: `tpot_pct`, `ttft_pct` and `throughput_pct`, within which 9 of 10 measured runs of the nearest kind
+        lay (None where nothing was measured), `label`, `basis` (which runs), `widened`, `caveats`.
+        """
         summary = summarise(self.result)
         book = load_prices()
         return summary | {
             "admission": self._admission(summary),
             "cost": self._cost(book),
             "energy": energy(self.result, summary["utilization"], book.power),
-            "accuracy": self._accuracy(),
+            "accuracy": accuracy(self.result.parameters, summary),
             "provenance": provenance(self.scenario, self.result.workload.notes),
         }
 
@@ -96,17 +100,6 @@ class Run:
         price = hourly_price(self.scenario, self.result.parameters.gpu.key, book)
         cost = token_costs(self.result, None if price is None else price.usd)
         return cost | {"price": None if price is None else price.figures(datetime.date.today())}
-
-    def _accuracy(self) -> dict[str, Any]:
-        parameters = self.result.parameters
-        kernels = parameters.engine.kernels_for(parameters.gpu.key)
-        return {
-            "calibration": kernels.calibration,
-            "gpu": parameters.gpu.key,
-            "engine": parameters.engine.key,
-            "kernel_residuals": dict(kernels.residuals),
-            "caveats": list(caveats(parameters)),
-        }
 
     def __repr__(self) -> str:
         return f"Run({self.scenario.name!r}, {len(self.result.workload)} requests)"

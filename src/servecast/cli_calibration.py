@@ -15,6 +15,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
     app.command()(measure)
     app.command()(calibrate)
+    app.command()(validate)
 
 
 def measure(
@@ -69,4 +70,43 @@ def calibrate(
 
     options = Options(gpu, engine, out, model, tuple(overrides or ()), log, json)
     if not run_calibrate(files, options):
+        raise typer.Exit(1)
+
+
+def validate(  # long, as typer wants a parameter for each option
+    files: Annotated[list[Path], typer.Argument(metavar="MEASUREMENTS...", help="Measured runs: CSV or JSON.")],
+    gpu: Annotated[str | None, typer.Option(help="GPU of runs that name none.")] = None,
+    engine: Annotated[str | None, typer.Option(help="Engine profile of runs that name none.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model of runs that name none.")] = None,
+    rules: Annotated[Path | None, typer.Option(help="YAML file with what the files do not state.")] = None,
+    overrides: Overrides = None,
+    threshold: Annotated[
+        str | None, typer.Option(help="Limits on errors in percent, such as tpot=10,ttft:p90=25.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 is one a core.")] = -1,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for rows.csv, errors.csv, parity.svg and parity.png.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Hold predictions against measured runs of your own: `vllm bench serve` results, or tables (docs/validate.md).
+
+    Example: servecast validate bench-*.json --gpu h100-sxm --engine vllm-0.19 --threshold tpot=10,ttft=20
+
+    The exit code is 1 if an error is above its threshold.
+    """
+    from servecast.commands.validate import validate as run_validate
+
+    named = {"gpu": gpu, "engine": engine, "model": model}
+    met = run_validate(
+        files,
+        defaults={key: value for key, value in named.items() if value is not None},
+        rules=rules,
+        overrides=overrides or [],
+        threshold=threshold,
+        jobs=jobs,
+        out=out,
+        as_json=json,
+    )
+    if not met:
         raise typer.Exit(1)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from servecast.configs.measured import METRICS
+from servecast.configs.measured import METRICS, MeasuredRun
+from servecast.hardware.accuracy import Situation
 from servecast.sweeps.validation.predict import Prediction
 
 if TYPE_CHECKING:
@@ -33,21 +34,49 @@ def _row(prediction: Prediction) -> dict[str, Any]:
         "place": run.place,
         "source": run.source,
         "fitted": " ".join(run.fitted),
-        **{key: getattr(prediction, key) for key in (*GROUP, "layout", "regime")},
+        "aside": run.aside,
+        **{key: getattr(prediction, key) for key in (*GROUP, "layout")},
+        **_situation(prediction.situation),
         "problem": prediction.problem or "",
         "left_out": "; ".join(f"{name}: {why}" for name, why in run.left_out.items()),
         "note": run.note,
+        "process": run.settings.get("workload", {}).get("arrivals", {}).get("process", ""),
         "load": _load(run.settings.get("workload", {})),
     }
-    for name, measured in run.figures.items():
-        row[f"measured_{name}"] = measured
+    compared = _with_throughput(run.compared, run)
+    row |= {f"measured_{name}": value for name, value in {**run.figures, **compared}.items()}
     for variant, figures in prediction.figures.items():
         prefix = "" if variant == "predicted" else f"{variant}_"
-        for name, value in figures.items():
+        for name, value in _with_throughput(figures, run).items():
             row[f"{variant}_{name}"] = value
-            if name in run.compared:
-                row[f"{prefix}error_{name}"] = (value / run.figures[name] - 1) * 100
+            if name in compared:
+                row[f"{prefix}error_{name}"] = (value / compared[name] - 1) * 100
     return row
+
+
+def _situation(situation: Situation | None) -> dict[str, str]:
+    if situation is None:
+        return dict.fromkeys(("family", "kind", "link", "regime"), "")
+    return {
+        "family": situation.engine,
+        "kind": situation.kind,
+        "link": situation.link,
+        "regime": situation.load,
+    }
+
+
+def _with_throughput(figures: Mapping[str, float], run: MeasuredRun) -> dict[str, float]:
+    """`figures`, and in a closed loop without a measured one the throughput (tokens/s) that TTFT and TPOT imply: a
+    request ends at TTFT + TPOT * (output tokens - 1), and each client has one under way.
+    """
+    workload = run.settings.get("workload", {})
+    clients = workload.get("arrivals", {}).get("concurrency")
+    if clients is None or "throughput" in run.figures or not {"ttft", "tpot"} <= figures.keys():
+        return dict(figures)
+    output = workload["lengths"]["output"]
+    tokens = output.get("value") or (output["low"] + output["high"]) / 2
+    implied = clients * tokens / (figures["ttft"] + figures["tpot"] * (tokens - 1)) * 1e3
+    return {**figures, "throughput": implied}
 
 
 def _load(workload: dict[str, Any]) -> str:

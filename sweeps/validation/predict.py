@@ -6,16 +6,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from servecast.configs.accuracy import situation_of
 from servecast.configs.build import build_simulation
 from servecast.configs.load import scenario_from
 from servecast.configs.measured import METRICS, MeasuredRun
+from servecast.hardware.accuracy import Situation
 from servecast.hardware.engines import EngineProfile
 from servecast.hardware.engines.variants import ideal, unmeasured
 from servecast.hardware.errors import ConfigError, DoesNotFitError
 from servecast.hardware.gpus import Gpu
 from servecast.model.metrics import summarise
+from servecast.model.regime import regime
 from servecast.model.simulation import SimulationParameters, run_simulation
-from servecast.sweeps.validation.regime import regime
 
 Variant = Callable[[EngineProfile, Gpu], EngineProfile]
 Progress = Callable[[int, int], None]
@@ -35,8 +37,8 @@ COMPARED: dict[str, Variant] = {**MODEL_ONLY, "roofline": ideal, "unmeasured": u
 class Prediction:
     """figures: variant -> name of METRICS -> value. problem: why there is none.
 
-    gpu, engine, model, dtype: keys of the catalogues, "" where the run could not be built. regime: of the load, by the
-    model's own simulation; "" without one.
+    gpu, engine, model: keys of the catalogues, "" where the run could not be built. situation: what the run was like,
+    with the load by the model's own simulation; None where it could not be built.
     """
 
     run: MeasuredRun
@@ -47,7 +49,7 @@ class Prediction:
     model: str = ""
     dtype: str = ""
     layout: str = ""
-    regime: str = ""
+    situation: Situation | None = None
 
 
 def predict(
@@ -90,12 +92,13 @@ def predict_run(run: MeasuredRun, variants: Mapping[str, Variant]) -> Prediction
         summaries = {name: _summary(parameters, variant) for name, variant in variants.items()}
     except (ConfigError, DoesNotFitError) as error:
         return Prediction(run, {}, _first_line(error))
-    named = _named(run, parameters)
+    first = next(iter(summaries.values()))
+    named = _named(run, parameters, regime(first) if first["completed"] else "")
     problem = next(filter(None, map(_incomplete, summaries.values())), None)
     if problem is not None:
         return replace(named, problem=problem)
     figures = {name: _figures(summary, run) for name, summary in summaries.items()}
-    return replace(named, figures=figures, regime=regime(next(iter(summaries.values()))))
+    return replace(named, figures=figures)
 
 
 def _parameters(run: MeasuredRun) -> SimulationParameters:
@@ -122,18 +125,19 @@ def _figures(summary: Mapping[str, Any], run: MeasuredRun) -> dict[str, float]:
     return {name: summary[METRICS[name]] for name in run.figures if summary[METRICS[name]] is not None}
 
 
-def _named(run: MeasuredRun, parameters: SimulationParameters) -> Prediction:
-    layout = parameters.layout
+def _named(run: MeasuredRun, parameters: SimulationParameters, load: str) -> Prediction:
+    layout, situation = parameters.layout, situation_of(parameters, load)
     kv = "" if layout.kv_cache_dtype == "auto" else f" kv {layout.kv_cache_dtype}"
     stages = "" if layout.pipeline_parallel_size == 1 else f" pp{layout.pipeline_parallel_size}"
     return Prediction(
         run,
         {},
-        gpu=parameters.gpu.key,
+        gpu=situation.gpu,
         engine=parameters.engine.key,
         model=parameters.architecture.key,
-        dtype=("16bit" if layout.dtype in ("bfloat16", "float16") else layout.dtype) + kv,
+        dtype=situation.dtype + kv,
         layout=f"tp{layout.tensor_parallel_size}{stages}",
+        situation=situation,
     )
 
 

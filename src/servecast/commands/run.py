@@ -17,6 +17,7 @@ from servecast.hardware.errors import ConfigError
 from servecast.model.cost import gpu_count
 from servecast.model.simulation import SimulationParameters
 from servecast.model.weights import effective_quantization
+from servecast.reports.accuracy_line import accuracy_line
 from servecast.reports.run_text import render_run
 
 
@@ -37,6 +38,7 @@ def run_scenario(path: Path, overrides: Sequence[str], *, as_json: bool, out: Pa
         return
     console = Console(highlight=False, markup=False, soft_wrap=True)
     console.print(render_run(run.summary, title(run.scenario, run.result.parameters)))
+    console.print(accuracy_line(run.summary["accuracy"]))
     for note in (*run.result.workload.notes, *run.summary["accuracy"]["caveats"]):
         console.print(f"Note: {note}")
     if out is not None:

@@ -16,7 +16,6 @@ from servecast.model.metrics import summarise
 from servecast.model.simulation import run_simulation
 from servecast.sweeps.validation.errors import error_table, left_out, rows_frame, worst_rows
 from servecast.sweeps.validation.predict import COMPARED, predict
-from servecast.sweeps.validation.regime import regime
 
 SETTINGS: dict[str, Any] = {
     "model": "llama-3.1-8b",
@@ -57,7 +56,7 @@ def test_errors_are_relative_to_what_was_measured() -> None:
 
 def test_rows_that_a_fit_has_seen_are_a_group_of_their_own() -> None:
     rows = rows_frame(predict([measured(), measured(fitted={"ttft": "server time"})]))
-    table = error_table(rows, ("gpu",))
+    table = error_table(rows, ("gpu",), ["tpot", "ttft"])
     counts = {(row["figure"], row["rows"]): row["n"] for row in table.to_dict("records")}
     assert counts == {("tpot", "test"): 2, ("ttft", "test"): 1, ("ttft", "fit"): 1}
 
@@ -109,19 +108,3 @@ def test_progress_counts_the_runs() -> None:
     seen: list[tuple[int, int]] = []
     predict([measured(), measured()], progress=lambda done, total: seen.append((done, total)))
     assert seen == [(1, 2), (2, 2)]
-
-
-@pytest.mark.parametrize(
-    ("saturation", "waiting_ms", "expected"),
-    [
-        ("below", 10, "light"),
-        ("at", 10, "knee"),
-        ("above", 10, "overload"),
-        (None, 10, "light"),
-        (None, 100, "knee"),
-        (None, 300, "overload"),
-    ],
-)
-def test_regimes_go_by_the_time_that_requests_wait(saturation: str | None, waiting_ms: float, expected: str) -> None:
-    summary = {"saturation": saturation, "queue_time": {"mean": waiting_ms}, "mean_e2el_ms": 1000.0}
-    assert regime(summary) == expected

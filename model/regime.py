@@ -18,7 +18,7 @@ def regime(summary: Mapping[str, Any]) -> str:
     says "at", or they wait more than 5 % of their time). light: the rest. Closed loops and batches, in which no
     more arrives than is served, go by the time alone.
     """
-    waiting, whole = summary["queue_time"]["mean"], summary["mean_e2el_ms"]
+    waiting, whole = summary["queue_time"]["mean"] or 0.0, summary["mean_e2el_ms"]
     share = waiting / whole if whole else 0.0
     if summary["saturation"] == "above" or share > _WAITING_MOST:
         return "overload"

@@ -1,0 +1,208 @@
+"""How far off a prediction may be: error bands from measured runs, looked up for the situation of a run.
+
+`accuracy.yaml` holds one band a line, made by benchmarks/accuracy/bands.py from the errors of all measured runs: 9 of
+10 runs of that kind lie within. A run takes the band of the nearest kind that has MIN_RUNS runs or more; `_ladders` is
+the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from servecast.hardware.yaml_fields import Fields
+from servecast.hardware.yaml_source import read_yaml
+
+FIGURES = ("tpot", "ttft", "throughput")
+# Fewer runs say too little: the next rung of the ladder is taken.
+MIN_RUNS = 5
+# Runs with the coefficients that ship; the same runs with those that a GPU without measurements would get.
+MEASURED, UNMEASURED = "measured", "unmeasured"
+# Nobody's runs with pipeline stages are at hand: a judgement, not a measurement.
+_STAGES_FACTOR = 2.0
+# The default coefficients were fitted to the very GPUs whose runs tell their errors. Kernels of a GPU left out of that
+# fit err 1.4 to 2.4 times as much as those of a measured one (engines/kernels/default.yaml, 90th percentiles).
+_DATASHEET_FACTOR = 1.5
+
+_FILE = Path(__file__).with_name("accuracy.yaml")
+_KEYS = ("scope", "kind", "link", "gpu", "engine", "dtype", "load", "figure", "n", "median", "p90", "band", "in_sample")
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What decides which measured runs are nearest.
+
+    engine: its family ("vllm"). dtype: of the weights, "16bit" for both 16-bit types. kind: "dense", "moe" or "mla".
+    load: "light", "knee" or "overload". link: between GPUs of a layer: "one" (a single GPU), "fast" or "pcie". stages:
+    of the pipeline. calibration, calibrated_on: as in KernelCoefficients.
+    """
+
+    gpu: str
+    engine: str
+    dtype: str
+    kind: str
+    load: str
+    link: str
+    stages: int
+    calibration: str
+    calibrated_on: str | None = None
+
+
+@dataclass(frozen=True)
+class Band:
+    """Errors of measured runs of a kind, in percent. where: what they have in common; a missing key is any.
+
+    band: 9 of 10 further runs of that kind are expected within. in_sample: a number of the model was chosen by errors
+    of some of these very runs.
+    """
+
+    scope: str
+    where: Mapping[str, str]
+    figure: str
+    n: int
+    median: float
+    p90: float
+    band: float
+    in_sample: bool
+
+
+@dataclass(frozen=True)
+class ExpectedError:
+    """pct: figure -> band in percent of the predicted value; a figure without evidence is missing. n: runs behind it.
+
+    label: "validated" (runs of this GPU and engine were measured), "kernels" (only its kernels), "sibling" or
+    "datasheet". basis: in words, by figure. widened: why a band is wider than its own runs say.
+    """
+
+    label: str
+    pct: Mapping[str, float]
+    n: Mapping[str, int]
+    basis: Mapping[str, str]
+    widened: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Rung:
+    """Bands that have exactly this in common."""
+
+    scope: str
+    where: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Ladder:
+    """Rungs from the nearest to the farthest. why: what widens the band; factor: by which."""
+
+    rungs: Sequence[_Rung]
+    why: str = ""
+    factor: float = 1.0
+
+
+def expected_error(situation: Situation, bands: Sequence[Band] | None = None) -> ExpectedError:
+    """The error to expect of TPOT, TTFT and throughput. bands: default those that ship.
+
+    Of several ladders (a sibling; experts; PCIe) the widest band counts.
+    """
+    known = shipped_bands() if bands is None else bands
+    ladders = list(_ladders(situation))
+    stages = _STAGES_FACTOR if situation.stages > 1 else 1.0
+    pct, n, basis = {}, {}, {}
+    for figure in FIGURES:
+        found = [(ladder, band) for ladder in ladders if (band := _first(ladder.rungs, figure, known)) is not None]
+        if found:
+            ladder, band = max(found, key=lambda pair: pair[0].factor * pair[1].band)
+            pct[figure] = round(band.band * ladder.factor * stages, 1)
+            n[figure], basis[figure] = band.n, describe(band)
+    widened = [ladder.why for ladder in ladders if ladder.why]
+    if situation.stages > 1:
+        widened.append("twice the band without pipeline stages: none were measured")
+    return ExpectedError(_label(situation, known), pct, n, basis, tuple(widened))
+
+
+def describe(band: Band) -> str:
+    """`measured runs on h100-sxm, vllm, fp8, light load`."""
+    where = band.where
+    words = [f"on {where['gpu']}" if "gpu" in where else "on all measured GPUs"]
+    words += [where[key] for key in ("engine", "dtype") if key in where]
+    words += [f"{where['load']} load"] if "load" in where else []
+    words += {"moe": ["mixtures of experts"]}.get(where.get("kind", ""), [])
+    words += ["tensor parallel over PCIe"] if where.get("link") == "pcie" else []
+    tail = " (by coefficients of other GPUs)" if band.scope == UNMEASURED else ""
+    tail += " (in-sample)" if band.in_sample else ""
+    return f"measured runs {', '.join(words)}{tail}"
+
+
+def _ladders(situation: Situation) -> Iterator[_Ladder]:
+    """Ladders to take the widest of."""
+    common = {"engine": situation.engine}
+    near = common | {"dtype": situation.dtype}
+    close = [near | {"load": situation.load}, near, common]
+    own = [_Rung(MEASURED, {"gpu": situation.gpu, **where}) for where in close]
+    elsewhere = [_Rung(MEASURED, where) for where in (*close, {})]
+    yield _Ladder([*own, *elsewhere])
+    if situation.calibration == "datasheet":
+        default = [_Rung(UNMEASURED, where) for where in (*close, {})]
+        yield _Ladder([*own, *default], "nothing was measured on this GPU", _DATASHEET_FACTOR)
+    elif situation.calibrated_on is not None:
+        sibling = [_Rung(MEASURED, {"gpu": situation.calibrated_on, **where}) for where in close]
+        yield _Ladder([*own, *sibling], f"not measured itself: coefficients of {situation.calibrated_on}")
+    if situation.kind != "dense":
+        experts = [{"gpu": situation.gpu, **common}, common, {}]
+        rungs = [_Rung(MEASURED, {"kind": "moe", **where}) for where in experts]
+        yield _Ladder(rungs, "mixture of experts or latent attention")
+    if situation.link == "pcie":
+        rungs = [_Rung(MEASURED, {"link": "pcie", **where}) for where in (common, {})]
+        yield _Ladder(rungs, "tensor parallel over PCIe")
+
+
+def _label(situation: Situation, bands: Sequence[Band]) -> str:
+    runs = _Rung(MEASURED, {"gpu": situation.gpu, "engine": situation.engine})
+    if _first([runs], "tpot", bands) is not None:
+        return "validated"
+    if situation.calibration == "datasheet":
+        return "datasheet"
+    return "kernels" if situation.calibrated_on is None else "sibling"
+
+
+def _first(rungs: Sequence[_Rung], figure: str, bands: Sequence[Band]) -> Band | None:
+    """The band of the first rung with enough runs; those a number was fitted to only where no rung has others."""
+    for in_sample in (False, True):
+        for rung in rungs:
+            for band in bands:
+                same = band.scope == rung.scope and band.figure == figure and band.where == rung.where
+                if same and band.in_sample == in_sample and band.n >= MIN_RUNS:
+                    return band
+    return None
+
+
+@cache
+def shipped_bands() -> tuple[Band, ...]:
+    """The bands of accuracy.yaml."""
+    return read_bands(_FILE)
+
+
+def read_bands(file: Path) -> tuple[Band, ...]:
+    """Raises ConfigError with line and key."""
+    source = read_yaml(file)
+    fields = Fields.of_file(source, "error bands")
+    fields.only(("made_by", "bands"))
+    lines = fields.values.get("bands")
+    if not isinstance(lines, list) or not all(isinstance(line, dict) for line in lines):
+        raise fields.error("bands", "must be a list of bands")
+    return tuple(_band(Fields(source, ("bands", number), line)) for number, line in enumerate(lines))
+
+
+def _band(fields: Fields) -> Band:
+    fields.only(_KEYS)
+    return Band(
+        scope=fields.text("scope"),
+        where={key: fields.text(key) for key in ("kind", "link", "gpu", "engine", "dtype", "load") if fields.has(key)},
+        figure=fields.text("figure"),
+        n=fields.count("n"),
+        median=fields.number("median", zero=True),
+        p90=fields.number("p90", zero=True),
+        band=fields.number("band", zero=True),
+        in_sample=fields.has("in_sample") and fields.flag("in_sample"),
+    )
