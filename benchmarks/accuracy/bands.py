@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from servecast.sweeps.validation.bands import bands
+from servecast.sweeps.validation.errors import read_rows
 
 FILE = Path(__file__).parents[2] / "hardware" / "accuracy.yaml"
 HEAD = """\
@@ -38,10 +37,7 @@ def main() -> None:
     parser.add_argument("rows", type=Path, help="rows.csv of serving.py --out")
     parser.add_argument("-o", "--output", type=Path, default=FILE)
     arguments = parser.parse_args()
-    rows = pd.read_csv(arguments.rows, keep_default_na=True)
-    texts = rows.select_dtypes(exclude="number").columns
-    rows[texts] = rows[texts].fillna("")
-    text = "\n".join([f"{HEAD}bands:", *map(line, bands(rows))])
+    text = "\n".join([f"{HEAD}bands:", *map(line, bands(read_rows(arguments.rows)))])
     arguments.output.write_text(text + "\n", encoding="utf-8")
     print(f"{arguments.output}: {text.count('- {')} bands")
 

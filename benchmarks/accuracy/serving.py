@@ -2,9 +2,10 @@
 
     python benchmarks/accuracy/serving.py DATA/e2e [--only WORD]... [--rows] [--out DIR] [--jobs N]
 
-DATA/e2e holds serving_measured.csv, serving_open_and_offline.csv, B01_requests.csv and B02_requests.csv; rules.yaml
-beside this script says where each is from, what had to be assumed, which figures are left out and why, and which
-figures a number of the model was chosen by ("fit" in the column `rows`; all other rows are a test).
+DATA/e2e holds serving_measured.csv, serving_open_and_offline.csv, B01_requests.csv, B02_requests.csv,
+bench_outputs.json and U01_splitwise_a100_h100.json. rules.yaml beside this script says where each is from, what had to
+be assumed, which figures are left out and why, and which figures a number of the model was chosen by ("fit" in the
+column `rows`; all other rows are a test).
 
 Beside the model's errors stand those of two others on the same runs: `roofline`, the datasheet with every efficiency 1
 and no overheads, and `unmeasured`, the coefficients that a GPU without measurements of its own would get.
@@ -22,16 +23,20 @@ from functools import partial
 from pathlib import Path
 
 import pandas as pd
+from published import published_runs
 
-from servecast.configs.measured import MeasuredRun, read_rules, read_runs
+from servecast.configs.measured import MeasuredRun, complete, read_rules, read_runs
 from servecast.hardware.engines import EngineProfile
 from servecast.hardware.gpus import Gpu
 from servecast.reports.table_formats import to_markdown
 from servecast.reports.validation_tables import errors_of_groups, left_out_lines
-from servecast.sweeps.validation.errors import GROUP, error_table, left_out, rows_frame
+from servecast.sweeps.validation.errors import GROUP, error_table, gpu_ratios, left_out, rows_frame
 from servecast.sweeps.validation.predict import COMPARED, MODEL_ONLY, Variant, predict
 
 FILES = ("serving_measured.csv", "serving_open_and_offline.csv", "B01_requests.csv", "B02_requests.csv")
+# The GPUs whose ratio is compared where both were measured at the same work: an old engine's times say little, but
+# their ratio says how the GPUs compare.
+RATIO_OF = ("a100-80gb-sxm", "h100-sxm")
 RULES = Path(__file__).with_name("rules.yaml")
 
 
@@ -39,6 +44,7 @@ def measured_runs(folder: Path, only: list[str]) -> list[MeasuredRun]:
     """All runs of the files in `folder` that hold every word of `only`."""
     rules = read_rules(RULES)
     runs = [run for name in FILES for run in read_runs(folder / name, rules)]
+    runs += complete(published_runs(folder), rules)
     return [run for run in runs if all(word.lower() in _words(run) for word in only)]
 
 
@@ -63,7 +69,7 @@ def main() -> None:
     table = error_table(rows, by)
     if arguments.rows:
         print(rows.drop(columns=["note", "left_out"]).round(2).to_csv(index=False), end="\n\n")
-    text = f"{to_markdown(errors_of_groups(table, by))}\n{_left_out_text(rows)}\n"
+    text = f"{to_markdown(errors_of_groups(table, by))}\n{_left_out_text(rows)}\n{_ratio_text(rows)}"
     print(text)
     if arguments.out is not None:
         arguments.out.mkdir(parents=True, exist_ok=True)
@@ -85,6 +91,17 @@ def _with_server_time(profile: EngineProfile, _gpu: Gpu, ms: float) -> EnginePro
 def _left_out_text(rows: pd.DataFrame) -> str:
     counts = [f"- {line}" for line in left_out_lines(left_out(rows))]
     return "\n".join([f"{len(rows)} runs. Left out:", *(counts or ["- nothing"])])
+
+
+def _ratio_text(rows: pd.DataFrame) -> str:
+    ratios = gpu_ratios(rows, *RATIO_OF)
+    if not len(ratios):
+        return ""
+    table = error_table(
+        ratios.assign(fitted="", problem=""), ("source", "model", "dtype"), ["tpot", "ttft", "throughput"]
+    )
+    title = "Ratio of the two GPUs, predicted over measured: " + " to ".join(RATIO_OF)
+    return f"\n{title}\n\n{to_markdown(errors_of_groups(table, ('source', 'model', 'dtype')))}"
 
 
 def _progress(done: int, total: int) -> None:

@@ -34,8 +34,18 @@ def read_runs(
     `dotted.key=value`, on top of everything. A run that cannot be simulated has a `problem`. Raises ConfigError where
     the file as a whole cannot be read.
     """
-    runs = (rules.apply(run) if rules else run for run in _read(file))
-    return [_completed(run, defaults or {}, overrides) for run in runs]
+    return complete(_read(file), rules, defaults, overrides)
+
+
+def complete(
+    runs: Sequence[MeasuredRun],
+    rules: Rules | None = None,
+    defaults: Mapping[str, str] | None = None,
+    overrides: Sequence[str] = (),
+) -> list[MeasuredRun]:
+    """`runs` with what their file does not state; arguments as for `read_runs`."""
+    stated = (rules.apply(run) if rules else run for run in runs)
+    return [_completed(run, defaults or {}, overrides) for run in stated]
 
 
 def _completed(run: MeasuredRun, defaults: Mapping[str, str], overrides: Sequence[str]) -> MeasuredRun:

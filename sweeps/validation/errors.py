@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from servecast.configs.measured import METRICS, MeasuredRun
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 GROUP = ("gpu", "engine", "model", "dtype")
+# Columns of rows.csv that hold text, also where all of them are empty.
+_TEXTS = (
+    *("place", "source", "gpu", "engine", "model", "dtype", "layout", "family", "kind", "link", "regime"),
+    *("problem", "left_out", "note", "fitted", "aside", "process", "load"),
+)
 
 
 def rows_frame(predictions: Sequence[Prediction]) -> pd.DataFrame:
@@ -26,6 +32,13 @@ def rows_frame(predictions: Sequence[Prediction]) -> pd.DataFrame:
 
     frame = pd.DataFrame([_row(prediction) for prediction in predictions])
     return frame.reindex(columns=[*frame.columns, *(f"error_{m}" for m in METRICS if f"error_{m}" not in frame)])
+
+
+def read_rows(file: Path) -> pd.DataFrame:
+    """What `rows_frame` made, from the CSV file that it was written to."""
+    import pandas as pd
+
+    return pd.read_csv(file, dtype=dict.fromkeys(_TEXTS, str)).fillna(dict.fromkeys(_TEXTS, ""))
 
 
 def _row(prediction: Prediction) -> dict[str, Any]:
@@ -159,3 +172,21 @@ def left_out(rows: pd.DataFrame) -> list[tuple[str, int]]:
     reasons = rows.loc[rows["problem"] != "", "problem"].value_counts()
     figures = rows.loc[(rows["problem"] == "") & (rows["left_out"] != ""), "left_out"].value_counts()
     return [(str(why), int(n)) for counts in (reasons, figures) for why, n in counts.items()]
+
+
+def gpu_ratios(rows: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
+    """One row for each kind of work that was measured on both GPUs: errors in percent, as `error_X`, of the ratio
+    `first`:`second` of each figure. rows: of `rows_frame`.
+    """
+    import pandas as pd
+
+    same = ["source", "engine", "model", "dtype", "layout", "load"]
+    usable = rows[rows["problem"] == ""]
+    one, other = (usable[usable["gpu"] == gpu].drop_duplicates(same).set_index(same) for gpu in (first, second))
+    both = one.index.intersection(other.index)
+    errors = {
+        f"error_{metric}": ((1 + one.loc[both, key] / 100) / (1 + other.loc[both, key] / 100) - 1) * 100
+        for metric in METRICS
+        if (key := f"error_{metric}") in rows
+    }
+    return pd.DataFrame(errors, index=both).reset_index()

@@ -91,7 +91,7 @@ def predict_run(run: MeasuredRun, variants: Mapping[str, Variant]) -> Prediction
         parameters = _parameters(run)
         summaries = {name: _summary(parameters, variant) for name, variant in variants.items()}
     except (ConfigError, DoesNotFitError) as error:
-        return Prediction(run, {}, _first_line(error))
+        return Prediction(run, {}, _reason(error))
     first = next(iter(summaries.values()))
     named = _named(run, parameters, regime(first) if first["completed"] else "")
     problem = next(filter(None, map(_incomplete, summaries.values())), None)
@@ -141,5 +141,8 @@ def _named(run: MeasuredRun, parameters: SimulationParameters, load: str) -> Pre
     )
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
+def _reason(error: ConfigError | DoesNotFitError) -> str:
+    """In a line, without the advice."""
+    if isinstance(error, ConfigError):
+        return f"{error.key}: {error.problem}" if error.key else error.problem
+    return str(error).splitlines()[0].split(" (weights")[0]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from servecast.configs.build import build_simulation
@@ -14,7 +16,7 @@ from servecast.configs.measured import MeasuredRun
 from servecast.model.lengths import EmpiricalLengths
 from servecast.model.metrics import summarise
 from servecast.model.simulation import run_simulation
-from servecast.sweeps.validation.errors import error_table, left_out, rows_frame, worst_rows
+from servecast.sweeps.validation.errors import error_table, gpu_ratios, left_out, read_rows, rows_frame, worst_rows
 from servecast.sweeps.validation.predict import COMPARED, predict
 
 SETTINGS: dict[str, Any] = {
@@ -108,3 +110,23 @@ def test_progress_counts_the_runs() -> None:
     seen: list[tuple[int, int]] = []
     predict([measured(), measured()], progress=lambda done, total: seen.append((done, total)))
     assert seen == [(1, 2), (2, 2)]
+
+
+def test_rows_survive_a_file(tmp_path: Path) -> None:
+    rows = rows_frame(predict([measured(), measured(problem="broken")]))
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    again = read_rows(tmp_path / "rows.csv")
+    assert again["problem"].tolist() == ["", "broken"]
+    assert again["aside"].tolist() == ["", ""]
+    assert error_table(again, ("gpu",), ["tpot"])["n"].tolist() == [1]
+
+
+def test_the_ratio_of_two_gpus_has_an_error_of_its_own() -> None:
+    figures = {"tpot": [10.0, 25.0], "ttft": [-10.0, -10.0]}
+    errors = {f"error_{figure}": values for figure, values in figures.items()}
+    work = dict.fromkeys(("source", "engine", "model", "dtype", "layout", "load"), "same")
+    rows = pd.DataFrame({**work, "gpu": ["a100", "h100"], "problem": ["", ""], **errors})
+    (ratio,) = gpu_ratios(rows, "a100", "h100").to_dict("records")
+    assert ratio["error_tpot"] == pytest.approx((1.1 / 1.25 - 1) * 100)
+    assert ratio["error_ttft"] == pytest.approx(0)
+    assert not len(gpu_ratios(rows, "a100", "b200"))
