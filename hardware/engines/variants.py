@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
-from servecast.hardware.engines.profile import (
-    Elementwise,
-    EngineProfile,
-    GemmCoefficients,
-    HostTimes,
-    KernelCoefficients,
-    RingAllReduce,
-)
+from servecast.hardware.engines.profile import Elementwise, EngineProfile, HostTimes, RingAllReduce
 from servecast.hardware.gpus import Gpu
 
 # With this power pnorm is the larger of its arguments but for 0.001 of it.
 _SHARP = 512.0
-_IDEAL_GEMM = GemmCoefficients(t0_s=0.0, e_c=1.0, e_m=1.0, p=_SHARP)
+# Fields of coefficients that cost time beyond the roofline: tiles and heads that are computed in vain, starvation.
+_WASTE = frozenset({"s", "s_half_tokens", "c_tail", "padding_rows", "h_pad"})
 
 
 def ideal(profile: EngineProfile, gpu: Gpu) -> EngineProfile:
@@ -26,7 +21,11 @@ def ideal(profile: EngineProfile, gpu: Gpu) -> EngineProfile:
     The scheduler's rules stay those of `profile`, but for asynchronous scheduling: it hides host time that is not
     there.
     """
-    kernels = _ideal_kernels(profile.default_kernels, gpu)
+    speed = gpu.pcie_bytes_per_s if gpu.link is None else gpu.link.bytes_per_s
+    ring = RingAllReduce({gpus: (0.0, speed) for gpus in range(2, gpu.server_gpus + 1)})
+    default = profile.default_kernels
+    ideal_kernels = {field.name: _ideal(getattr(default, field.name)) for field in fields(default)}
+    kernels = replace(default, **ideal_kernels | {"decode_fp8_kv": None, "all_reduce": ring})
     return replace(
         profile,
         async_scheduling=False,
@@ -42,16 +41,22 @@ def unmeasured(profile: EngineProfile, _gpu: Gpu) -> EngineProfile:
     return replace(profile, kernels={})
 
 
-def _ideal_kernels(default: KernelCoefficients, gpu: Gpu) -> KernelCoefficients:
-    speed = gpu.pcie_bytes_per_s if gpu.link is None else gpu.link.bytes_per_s
-    gemm: Mapping[str, GemmCoefficients] = dict.fromkeys(default.gemm, _IDEAL_GEMM)
+def _ideal(value: Any) -> Any:
+    """Coefficients, or a mapping of them, without losses; anything else as it is."""
+    if isinstance(value, Mapping):
+        return {key: _ideal(inner) for key, inner in value.items()}
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
     return replace(
-        default,
-        gemm=gemm,
-        prefill=replace(default.prefill, t0_s=0.0, e_c=1.0, e_m=1.0, s_half_tokens=0.0, c_tail=0.0),
-        decode=replace(default.decode, t0_s=0.0, e_m=1.0, c_item_s=0.0, c_ctx_s_per_token=0.0),
-        decode_fp8_kv=None,
-        all_reduce=RingAllReduce({gpus: (0.0, speed) for gpus in range(2, gpu.server_gpus + 1)}),
-        residuals={},
-        sources={},
+        value, **{field.name: _ideal_field(field.name, getattr(value, field.name)) for field in fields(value)}
     )
+
+
+def _ideal_field(name: str, value: Any) -> Any:
+    """By the names that all coefficients share: `e_...` are efficiencies, `..._s` times, p the power of pnorm."""
+    if name.startswith("e_"):
+        return 1.0
+    is_time = name.endswith(("_s", "_s_per_token")) and not name.endswith("bytes_per_s")
+    if is_time or name in _WASTE:
+        return 0.0
+    return {"p": _SHARP, "by_tokens": ()}.get(name, value)
