@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # The grey band around the line where predicted is measured.
 _BAND = 0.1
+# More points are a picture inside the drawing, which would be a megabyte otherwise.
+_MOST_DRAWN = 200
 
 
 def draw_parity(rows: pd.DataFrame, figures: Sequence[str], file: Path) -> None:
@@ -55,6 +57,7 @@ def _panel(rows: pd.DataFrame, name: str, axis: Any, *, legend: bool) -> None:
         s=22,
         alpha=0.7,
         legend="brief" if legend else False,
+        rasterized=len(points) > _MOST_DRAWN,
     )
     axis.set(xscale="log", yscale="log", xlim=line, ylim=line, title=FIGURES[name])
     unit = "tokens/s" if name == "throughput" else "requests/s" if name == "requests" else "ms"
