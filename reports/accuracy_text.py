@@ -9,7 +9,7 @@ from servecast.reports.report import Section
 from servecast.reports.tables import Column, Table
 from servecast.reports.units import COUNT, PERCENT
 
-_FIGURES = {"ttft": "TTFT", "tpot": "TPOT", "throughput": "throughput"}
+_FIGURES = {"tpot": "TPOT", "ttft": "TTFT", "throughput": "throughput"}
 _CALIBRATIONS = {
     "measured": "kernel coefficients measured on this GPU",
     "partial": "some kernel coefficients measured on this GPU",
@@ -33,6 +33,18 @@ def band_share(accuracy: Mapping[str, Any], metric: str) -> float | None:
 def within_band(value: float, share: float | None) -> tuple[float, float]:
     """What may be measured where `value` is predicted: as many times more or less, so that it stays above 0."""
     return (value, value) if share is None else (value / (1 + share), value * (1 + share))
+
+
+def accuracy_line(accuracy: Mapping[str, Any]) -> str:
+    """`Accuracy: TPOT within 6 %, TTFT within 15 % (9 of 10 measured runs on h100-sxm, vllm, fp8; n=30).`"""
+    known = [(key, name) for key, name in _FIGURES.items() if accuracy[f"{key}_pct"] is not None]
+    if not known:
+        return "Accuracy: no measured run is near enough to say."
+    bands = ", ".join(f"{name} within {accuracy[f'{key}_pct']:.0f} %" for key, name in known)
+    first, _ = known[0]
+    basis = f"{accuracy['basis'][first]}; n={accuracy['n'][first]}"
+    widened = f"; {'; '.join(accuracy['widened'])}" if accuracy["widened"] else ""
+    return f"Accuracy: {bands} (9 of 10 {basis}{widened})."
 
 
 def band_sentence(accuracy: Mapping[str, Any]) -> str:

@@ -24,6 +24,8 @@ FIGURES = {
     "ttft_p99": "p99 TTFT",
     "e2el_p99": "p99 E2EL",
 }
+# Those in ms.
+TIMES = tuple(name for name in FIGURES if name not in ("throughput", "requests"))
 _PERCENT = Unit("%", digits=3, most_decimals=1, least_decimals=1)
 _VARIANT = " median"
 
@@ -61,6 +63,18 @@ def worst_runs(worst: pd.DataFrame, figures: Sequence[str]) -> Table:
             Column(f"error_{figure}", "error", _PERCENT),
         ]
     return table_of_frame("worst", "Runs with the largest errors", columns, worst)
+
+
+def parity_panels(rows: pd.DataFrame, figures: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """Panels of a parity figure, as far as `figures` were compared. rows: of `rows_frame`."""
+    panels = {}
+    for figure in figures:
+        error = f"error_{figure}"
+        points = rows[rows[error].notna()] if error in rows else rows[:0]
+        if len(points):
+            columns = {"measured": points[f"measured_{figure}"], "predicted": points[f"predicted_{figure}"]}
+            panels[FIGURES[figure]] = points.assign(**columns, group=points["gpu"] + ", " + points["family"])
+    return panels
 
 
 def left_out_lines(reasons: Sequence[tuple[str, int]]) -> list[str]:

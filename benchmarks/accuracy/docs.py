@@ -15,11 +15,12 @@ from typing import Any
 import pandas as pd
 from serving import RATIO_OF
 
+from servecast.reports.figures.parity import parity
+from servecast.reports.figures.style import draw, save
 from servecast.reports.table_formats import to_markdown
 from servecast.reports.tables import Column, Table
 from servecast.reports.units import COUNT, Unit
-from servecast.reports.validation_figures import draw_parity
-from servecast.reports.validation_tables import FIGURES, left_out_lines
+from servecast.reports.validation_tables import FIGURES, left_out_lines, parity_panels
 from servecast.sweeps.validation.errors import error_table, gpu_ratios, left_out, read_rows
 
 ROOT = Path(__file__).parents[2]
@@ -100,8 +101,7 @@ def main() -> None:
     page = MARKERS.sub(lambda found: f"{found[1]}\n{made[found['name']]}\n{found[3]}", page)
     PAGE.write_text(page, encoding="utf-8")
     today = rows[(rows["problem"] == "") & (rows["aside"] == "")]
-    for ending in ("svg", "png"):
-        draw_parity(today, ("tpot", "ttft", "throughput"), ROOT / "docs" / "figures" / f"parity.{ending}")
+    save(draw(parity(parity_panels(today, ("tpot", "ttft")), "ms")), ROOT / "docs" / "figures")
     print(f"{PAGE}: {', '.join(made)}")
 
 

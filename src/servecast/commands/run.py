@@ -17,7 +17,7 @@ from servecast.hardware.errors import ConfigError
 from servecast.model.cost import gpu_count
 from servecast.model.simulation import SimulationParameters
 from servecast.model.weights import effective_quantization
-from servecast.reports.accuracy_line import accuracy_line
+from servecast.reports.accuracy_text import accuracy_line
 from servecast.reports.run_text import render_run
 
 

@@ -16,7 +16,7 @@ from servecast.configs.measured import METRICS, read_rules, read_runs
 from servecast.hardware.errors import ConfigError
 from servecast.reports.table_formats import to_csv, to_rich
 from servecast.reports.tables import Table
-from servecast.reports.validation_tables import errors_of_groups, left_out_lines, worst_runs
+from servecast.reports.validation_tables import TIMES, errors_of_groups, left_out_lines, parity_panels, worst_runs
 from servecast.sweeps.validation.errors import error_table, left_out, rows_frame, worst_rows
 from servecast.sweeps.validation.predict import predict
 from servecast.sweeps.validation.thresholds import Threshold, parse_thresholds
@@ -121,10 +121,13 @@ def _plain(outcome: _Outcome) -> dict[str, Any]:
 
 
 def _write(outcome: _Outcome, folder: Path) -> list[str]:
-    from servecast.reports.validation_figures import draw_parity
+    from servecast.reports.figures.parity import parity
+    from servecast.reports.figures.style import draw, save
 
     outcome.rows.to_csv(folder / "rows.csv", index=False, float_format="%.6g")
     (folder / "errors.csv").write_text(to_csv(outcome.errors), encoding="utf-8")
-    for ending in ("svg", "png"):
-        draw_parity(outcome.rows, outcome.figures[:3], folder / f"parity.{ending}")
+    panels = parity_panels(outcome.rows, [figure for figure in outcome.figures if figure in TIMES][:2])
+    if not panels:
+        return ["rows.csv", "errors.csv"]
+    save(draw(parity(panels, "ms")), folder)
     return ["rows.csv", "errors.csv", "parity.svg", "parity.png"]

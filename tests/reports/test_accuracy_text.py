@@ -1,10 +1,10 @@
-"""How far a result may be trusted, in one line."""
+"""How far a result may be trusted, in words."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from servecast.reports.accuracy_line import accuracy_line
+from servecast.reports.accuracy_text import accuracy_line
 
 ACCURACY: dict[str, Any] = {
     "tpot_pct": 5.6,
