@@ -15,7 +15,7 @@ PEAK_KINDS = ("16bit", "fp8", "int8", "fp4")
 
 _FOLDER = Path(__file__).parent
 # YAML files of this folder that describe no GPU.
-_NOT_GPUS = frozenset({"prices"})
+_NOT_GPUS = frozenset({"accuracy", "prices"})
 _FIGURES = (
     "year",
     "peak_tflops",
