@@ -8,6 +8,7 @@ from typing import Any
 from servecast.hardware.accuracy import Situation, expected_error
 from servecast.model.architecture import Architecture, LatentAttention, MoeMlp
 from servecast.model.caveats import caveats
+from servecast.model.kernel_groups import groups_in_use
 from servecast.model.regime import regime
 from servecast.model.simulation import SimulationParameters
 from servecast.model.weights import effective_quantization
@@ -21,6 +22,7 @@ def accuracy(parameters: SimulationParameters, summary: Mapping[str, Any]) -> di
     situation = situation_of(parameters, regime(summary))
     error = expected_error(situation)
     kernels = parameters.engine.kernels_for(parameters.gpu.key)
+    groups = groups_in_use(parameters.architecture, parameters.layout, parameters.gpu, kernels)
     return {
         "label": error.label,
         **{f"{figure}_pct": error.pct.get(figure) for figure in ("tpot", "ttft", "throughput")},
@@ -32,7 +34,7 @@ def accuracy(parameters: SimulationParameters, summary: Mapping[str, Any]) -> di
         "gpu": parameters.gpu.key,
         "engine": parameters.engine.key,
         "dtype": situation.dtype,
-        "kernel_residuals": dict(kernels.residuals),
+        "kernel_residuals": {group: kernels.residuals[group] for group in groups},
         "caveats": list(caveats(parameters)),
     }
 

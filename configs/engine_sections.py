@@ -23,13 +23,14 @@ from servecast.configs.fields import (
     near_miss,
     whole_number,
 )
-from servecast.model.layout import BLOCK_SIZES, KV_CACHE_DTYPES, WEIGHT_DTYPES
+from servecast.model.layout import ALL2ALL_BACKENDS, BLOCK_SIZES, KV_CACHE_DTYPES, WEIGHT_DTYPES
 from servecast.model.policies import POLICIES
 from servecast.model.preemption import VICTIMS
 from servecast.model.scheduler_parameters import KINDS
 
 WeightDtype = Annotated[str, Choices(WEIGHT_DTYPES)]
 KvCacheDtype = Annotated[str, Choices(KV_CACHE_DTYPES)]
+All2AllBackend = Annotated[str, Choices(ALL2ALL_BACKENDS)]
 SchedulerKind = Annotated[str, Choices(KINDS)]
 Preemption = Annotated[str, Choices(("recompute", "swap", "auto"))]
 Victim = Annotated[str, Choices(tuple(VICTIMS))]
@@ -129,11 +130,27 @@ class ReplicaSection(Section):
     kv_pool_blocks: Count | None = Field(
         default=None, description="Blocks in the KV pool, for experiments. Default: computed from the memory."
     )
+    enable_expert_parallel: Switch = Field(
+        default=False, description="Deal whole experts out to the GPUs instead of a share of each expert to every GPU."
+    )
+    all2all_backend: All2AllBackend | None = Field(
+        default=None,
+        description="How tokens reach experts on other GPUs. Default: not at all, an all-reduce adds the outputs up.",
+    )
 
     @model_validator(mode="after")
     def _known_block_size(self) -> Self:
         sizes = ", ".join(map(str, BLOCK_SIZES))
         check(self.block_size in BLOCK_SIZES, "block_size", f"must be one of {sizes}, found {self.block_size}")
+        return self
+
+    @model_validator(mode="after")
+    def _exchange_of_dealt_out_experts(self) -> Self:
+        check(
+            self.all2all_backend is None or self.enable_expert_parallel,
+            "all2all_backend",
+            "needs enable_expert_parallel: true; without it no expert is on another GPU",
+        )
         return self
 
 

@@ -6,61 +6,33 @@ that the scheduler keeps, so a run of k decode steps over an unchanged batch cos
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from servecast.hardware.engines import DecodeCoefficients, EngineProfile
-from servecast.hardware.errors import ConfigError
+from servecast.hardware.engines import EngineProfile
 from servecast.hardware.gpus import Gpu
-from servecast.model.architecture import Architecture, Attention, Quantization
-from servecast.model.kernels import PrefillAttention, decode_attention
-from servecast.model.layer_cost import CostByCause, LayerCost, price_tokens
-from servecast.model.precision import KV_BYTES, gemm_form
-from servecast.model.weights import effective_quantization
-
-
-@dataclass(frozen=True)
-class WindowCost:
-    """Decode attention of all layers that share one window: coefficients already times the number of layers."""
-
-    window: int
-    per_context_token_s: float
-    per_longest_token_s: float
-
-
-@dataclass(frozen=True)
-class AttentionCost:
-    """Attention of all layers. The per-token costs are those of layers that see all tokens; `windows` holds the others,
-    by ascending window. prefill: each kind of attention with its number of layers.
-    """
-
-    decode_fixed_s: float
-    decode_per_request_s: float
-    per_context_token_s: float
-    per_longest_token_s: float
-    windows: tuple[WindowCost, ...]
-    prefill: tuple[tuple[PrefillAttention, int], ...]
-
-    @property
-    def window_sizes(self) -> list[int]:
-        """The finite windows, in tokens, ascending."""
-        return [cost.window for cost in self.windows]
+from servecast.model.architecture import Architecture
+from servecast.model.attention_cost import AttentionCost, WindowCost, attention_cost
+from servecast.model.layer_cost import CostByCause, price_tokens
+from servecast.model.layer_forms import layer_cost
+from servecast.model.precision import KV_BYTES
 
 
 @dataclass(frozen=True)
 class ForwardPass:
     """Prices steps of one model on one replica. Times in seconds; build it with `build_forward_pass`.
 
-    layers_s[M]: all layers without attention for M tokens. head_s[r]: logits of r rows.
-    steady_s[n]: n decodes and nothing else, but for what depends on their contexts. host_step_s, host_request_s:
-    what the host adds and the GPU waits for.
+    layers_s[M]: all layers without attention for M tokens of a step with prompt chunks. head_s[r]: logits of r rows.
+    steady_s[n]: n decodes and nothing else, but for what depends on their contexts. steady_layers: `layers` of such
+    steps, which latent attention prices otherwise. host_step_s, host_request_s: what the host adds and the GPU waits
+    for.
     """
 
     attention: AttentionCost
     layers: CostByCause
+    steady_layers: CostByCause
     head: CostByCause
     layers_s: list[float]
     head_s: list[float]
@@ -136,34 +108,37 @@ def build_forward_pass(
     tensor_parallel_size: int,
     max_tokens: int,
     max_rows: int,
+    enable_expert_parallel: bool = False,
+    all2all_backend: str | None = None,
 ) -> ForwardPass:
     """Tables for steps of up to `max_tokens` tokens of which up to `max_rows` (not more) emit one.
 
-    A 16-bit dtype means "as the checkpoint is": a quantised one stays so. Raises ConfigError for layers that cannot be
-    priced.
+    A 16-bit dtype means "as the checkpoint is": a quantised one stays so. enable_expert_parallel, all2all_backend: as
+    in ReplicaLayout. Raises ConfigError for weights that no kernel of the GPU takes.
     """
-    kernels = engine.kernels_for(gpu.key)
-    quantization = effective_quantization(architecture, dtype)
-    cost = LayerCost(
-        gpu=gpu,
-        kernels=kernels,
-        elementwise=engine.elementwise,
-        attention=gemm_form(_part_dtype(quantization, "attention"), gpu, kernels),
-        mlp=gemm_form(_part_dtype(quantization, "mlp"), gpu, kernels),
-        head=gemm_form("bfloat16", gpu, kernels),
-        hidden_size=architecture.hidden_size,
+    kv_bytes = KV_BYTES[kv_cache_dtype]
+    cost = layer_cost(
+        architecture,
+        gpu,
+        engine,
+        dtype=dtype,
+        kv_bytes=kv_bytes,
         gpus=tensor_parallel_size,
+        expert_parallel=enable_expert_parallel,
+        all2all_backend=all2all_backend,
     )
     layers = price_tokens(cost, architecture, np.arange(1, max_tokens + 1, dtype=np.float64))
-    head = cost.lm_head(np.arange(1, max_rows + 1, dtype=np.float64), architecture.vocab_size)
-    attention = _attention_cost(architecture, cost, KV_BYTES[kv_cache_dtype])
+    rows = np.arange(1, max_rows + 1, dtype=np.float64)
+    steady_layers = price_tokens(cost, architecture, rows, decodes=True)
+    head = cost.lm_head(rows, architecture.vocab_size)
+    attention = attention_cost(architecture, cost, kv_bytes)
     host = engine.host
-    rows = np.arange(1, max_rows + 1)
-    steady = layers.total_s[:max_rows] + head.total_s + host.step_s + attention.decode_fixed_s
+    steady = steady_layers.total_s + head.total_s + host.step_s + attention.decode_fixed_s
     steady += (host.request_s + attention.decode_per_request_s) * rows
     return ForwardPass(
         attention=attention,
         layers=layers,
+        steady_layers=steady_layers,
         head=head,
         layers_s=[0.0, *layers.total_s.tolist()],
         head_s=[0.0, *head.total_s.tolist()],
@@ -190,61 +165,3 @@ def with_windows(cost: ForwardPass, windows: Sequence[int]) -> ForwardPass:
     own = {windowed.window: windowed for windowed in cost.attention.windows}
     every = tuple(own.get(window, WindowCost(window, 0.0, 0.0)) for window in windows)
     return replace(cost, attention=replace(cost.attention, windows=every))
-
-
-def _part_dtype(quantization: Quantization | None, part: str) -> str:
-    """Weight dtype of a part of the layers; "bfloat16" stands for either 16-bit type."""
-    return "bfloat16" if quantization is None or part in quantization.ignored else quantization.dtype
-
-
-def _attention_cost(architecture: Architecture, cost: LayerCost, kv_bytes: float) -> AttentionCost:
-    fixed = per_request = 0.0
-    slopes: dict[int | None, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    prefill = []
-    for attention, count in _attention_groups(architecture):
-        heads = attention.num_heads // cost.gpus
-        kv_heads = max(attention.num_kv_heads // cost.gpus, 1)
-        decode = decode_attention(
-            _decode_coefficients(cost, kv_bytes),
-            num_heads=heads,
-            num_kv_heads=kv_heads,
-            head_dim=attention.head_dim,
-            kv_bytes=kv_bytes,
-            bytes_per_s=cost.gpu.memory_bytes_per_s,
-            sm_count=cost.gpu.sm_count,
-        )
-        fixed += count * decode.fixed_s
-        per_request += count * decode.per_request_s
-        slopes[attention.window][0] += count * decode.per_context_token_s
-        slopes[attention.window][1] += count * decode.per_longest_token_s
-        prefill.append((_prefill_attention(attention, heads, kv_heads, cost), count))
-    per_token, per_longest = slopes.pop(None, [0.0, 0.0])
-    windows = tuple(WindowCost(w, *slopes[w]) for w in sorted(w for w in slopes if w is not None))
-    return AttentionCost(fixed, per_request, per_token, per_longest, windows, tuple(prefill))
-
-
-def _attention_groups(architecture: Architecture) -> list[tuple[Attention, int]]:
-    counts: dict[Attention, int] = defaultdict(int)
-    for layer, count in architecture.layer_groups:
-        if not isinstance(layer.attention, Attention):
-            raise ConfigError(f"no step cost for {type(layer.attention).__name__} yet", key="model")
-        counts[layer.attention] += count
-    return list(counts.items())
-
-
-def _decode_coefficients(cost: LayerCost, kv_bytes: float) -> DecodeCoefficients:
-    measured_fp8 = cost.kernels.decode_fp8_kv
-    return measured_fp8 if kv_bytes == 1.0 and measured_fp8 is not None else cost.kernels.decode
-
-
-def _prefill_attention(attention: Attention, heads: int, kv_heads: int, cost: LayerCost) -> PrefillAttention:
-    return PrefillAttention(
-        coefficients=cost.kernels.prefill,
-        num_heads=heads,
-        num_kv_heads=kv_heads,
-        head_dim=attention.head_dim,
-        window=attention.window,
-        peak_flops=cost.gpu.peak_flops["16bit"],
-        bytes_per_s=cost.gpu.memory_bytes_per_s,
-        sm_count=cost.gpu.sm_count,
-    )

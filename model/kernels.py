@@ -43,6 +43,19 @@ class GemmTime:
     def total_s(self) -> Any:
         return self.fixed_s + self.compute_s + self.memory_s
 
+    def at_least(self, seconds: float) -> GemmTime:
+        """Times of less than `seconds` stretched to that, in all their parts alike."""
+        stretch = np.maximum(seconds / self.total_s, 1.0)
+        return GemmTime(self.fixed_s * stretch, self.compute_s * stretch, self.memory_s * stretch)
+
+    def where(self, condition: Any, other: GemmTime) -> GemmTime:
+        """These times where `condition` holds, else those of `other`."""
+        return GemmTime(
+            np.where(condition, self.fixed_s, other.fixed_s),
+            np.where(condition, self.compute_s, other.compute_s),
+            np.where(condition, self.memory_s, other.memory_s),
+        )
+
 
 @dataclass(frozen=True)
 class GemmForm:

@@ -1,20 +1,24 @@
-"""Seconds that the layers of a dense model take for M tokens, by cause: what of a step depends on M alone."""
+"""Seconds that the layers of a model take for M tokens, by cause: what of a step depends on M alone."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from servecast.hardware.engines import Elementwise, KernelCoefficients
-from servecast.hardware.errors import ConfigError
 from servecast.hardware.gpus import Gpu
-from servecast.model.architecture import Architecture, Attention, DenseMlp, Layer
+from servecast.model.architecture import Architecture, Attention, DenseMlp, LatentAttention, Layer, MoeMlp
 from servecast.model.collectives import collective_seconds
-from servecast.model.kernels import Floats, GemmForm
+from servecast.model.expert_exchange import ExpertExchange
+from servecast.model.kernels import Floats, GemmForm, GemmTime
+from servecast.model.mla_cost import LatentForm
+from servecast.model.moe_cost import ExpertForm, ExpertShape
 
-# Kernels of a layer that are neither GEMM nor attention: two fused add+norm, rotary embedding, activation.
-_ELEMENTWISE_KERNELS = 4
+# Bytes a token and value that element-wise kernels move: add+norm reads and writes two vectors, the rotary embedding
+# one, a gated activation reads two values and writes one.
+_NORM_BYTES, _ROTARY_BYTES, _ACTIVATION_BYTES = 8, 4, 6
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,10 @@ class CostByCause:
 class LayerCost:
     """What prices the layers of one model on one GPU at one tensor-parallel size.
 
-    attention, mlp, head: how their weights are multiplied; a quantised checkpoint may leave some parts at 16 bit.
+    attention, mlp, shared_experts, head: how their weights are multiplied; a quantised checkpoint may leave some parts
+    at 16 bit. plain: how 16-bit matrices are multiplied. experts: the kernel of routed experts, None without any.
+    latent: each kind of latent attention with its form. expert_parallel: experts are dealt out to the GPUs. exchange:
+    how tokens reach them, None for the all-reduce.
     """
 
     gpu: Gpu
@@ -63,52 +70,76 @@ class LayerCost:
     elementwise: Elementwise
     attention: GemmForm
     mlp: GemmForm
-    head: GemmForm
+    shared_experts: GemmForm
+    plain: GemmForm
+    experts: ExpertForm | None
+    latent: Mapping[LatentAttention, LatentForm]
+    expert_parallel: bool
+    exchange: ExpertExchange | None
     hidden_size: int
     gpus: int
 
-    def layer(self, layer: Layer, tokens: Floats) -> CostByCause:
-        """One layer without its attention kernel. Raises ConfigError for layers that have no price yet."""
-        attention, mlp = layer.attention, layer.mlp
-        if not isinstance(attention, Attention) or not isinstance(mlp, DenseMlp):
-            raise ConfigError(
-                f"no step cost for {type(attention).__name__} with {type(mlp).__name__} layers yet",
-                key="model",
-                hint="Dense models with grouped-query or multi-head attention are priced",
-            )
+    def layer(self, layer: Layer, tokens: Floats, *, decodes: bool = False) -> CostByCause:
+        """One layer without the attention to the cache. decodes: price a step of decodes alone, of which only latent
+        attention makes a difference.
+        """
+        norms = self._elementwise(2, _NORM_BYTES * 2 * self.hidden_size, tokens)
+        return norms + self._attention(layer.attention, tokens, decodes=decodes) + self._mlp(layer.mlp, tokens)
+
+    def _attention(self, attention: Attention | LatentAttention, tokens: Floats, *, decodes: bool) -> CostByCause:
+        """Projections, rotary embedding, all-reduce."""
+        reduced = self._all_reduce(2.0 * tokens * self.hidden_size)
+        if isinstance(attention, LatentAttention):
+            form = self.latent[attention]
+            time = form.decode_projections(tokens) if decodes else form.prompt_projections(tokens)
+            return self._by_cause(time, tokens) + reduced
         heads = attention.num_heads // self.gpus
         kv_heads = max(attention.num_kv_heads // self.gpus, 1)
-        up_width = (2 if mlp.gated else 1) * mlp.intermediate_size / self.gpus
         width, head_dim = self.hidden_size, attention.head_dim
-        shapes = (
-            (self.attention, (heads + 2 * kv_heads) * head_dim, width),
-            (self.attention, width, heads * head_dim),
-            (self.mlp, up_width, width),
-            (self.mlp, width, mlp.intermediate_size / self.gpus),
-        )
-        cost = self._elementwise(tokens, (heads + kv_heads) * head_dim, mlp.intermediate_size / self.gpus)
-        for form, n, k in shapes:
-            cost += self._gemm(form, tokens, n, k)
-        return cost + self._all_reduce(2.0 * tokens * width).times(2)
+        cost = self._elementwise(1, _ROTARY_BYTES * (heads + kv_heads) * head_dim, tokens)
+        cost += self._gemm(self.attention, tokens, (heads + 2 * kv_heads) * head_dim, width)
+        return cost + self._gemm(self.attention, tokens, width, heads * head_dim) + reduced
+
+    def _mlp(self, mlp: DenseMlp | MoeMlp, tokens: Floats) -> CostByCause:
+        width = self.hidden_size
+        if isinstance(mlp, DenseMlp):
+            dense = self._dense(self.mlp, mlp.intermediate_size, tokens, gated=mlp.gated)
+            return dense + self._all_reduce(2.0 * tokens * width)
+        assert self.experts is not None
+        shape = ExpertShape.of(mlp, width, self.gpus, expert_parallel=self.expert_parallel)
+        cost = self._gemm(self.plain, tokens, mlp.num_experts, width)
+        cost += self._by_cause(self.experts.seconds(tokens, shape), tokens)
+        if mlp.shared_intermediate_size:
+            cost += self._dense(self.shared_experts, mlp.shared_intermediate_size, tokens, gated=mlp.gated)
+        if self.exchange is None:
+            return cost + self._all_reduce(2.0 * tokens * width)
+        nothing = np.zeros_like(tokens)
+        return cost + CostByCause(nothing, nothing, nothing, self.exchange.seconds(tokens, mlp, width))
+
+    def _dense(self, form: GemmForm, intermediate_size: int, tokens: Floats, *, gated: bool) -> CostByCause:
+        """Gate and up in one GEMM, activation, down."""
+        columns = intermediate_size / self.gpus
+        cost = self._elementwise(1, _ACTIVATION_BYTES * columns, tokens)
+        cost += self._gemm(form, tokens, (2 if gated else 1) * columns, self.hidden_size)
+        return cost + self._gemm(form, tokens, self.hidden_size, columns)
 
     def lm_head(self, rows: Floats, vocab_size: int) -> CostByCause:
         """Logits of `rows` tokens, and their gathering from all GPUs. An all-gather moves half of what an all-reduce
         does.
         """
         gathered = self._all_reduce(rows * vocab_size)
-        return self._gemm(self.head, rows, vocab_size / self.gpus, self.hidden_size) + gathered
+        return self._gemm(self.plain, rows, vocab_size / self.gpus, self.hidden_size) + gathered
 
     def _gemm(self, form: GemmForm, tokens: Floats, n: float, k: float) -> CostByCause:
-        time = form.seconds(tokens, n, k)
+        return self._by_cause(form.seconds(tokens, n, k), tokens)
+
+    @staticmethod
+    def _by_cause(time: GemmTime, tokens: Floats) -> CostByCause:
         return CostByCause(time.memory_s, time.compute_s, time.fixed_s, np.zeros_like(tokens))
 
-    def _elementwise(self, tokens: Floats, rotated: float, activated: float) -> CostByCause:
-        """Bytes a token: add+norm reads and writes two vectors (8 B an element) twice, rotary 4 B, gated activation 6
-        B.
-        """
-        bytes_per_token = 2 * 8 * self.hidden_size + 4 * rotated + 6 * activated
+    def _elementwise(self, kernels: int, bytes_per_token: float, tokens: Floats) -> CostByCause:
         reach = self.elementwise.e_m * self.gpu.memory_bytes_per_s
-        seconds = _ELEMENTWISE_KERNELS * self.elementwise.kernel_s + bytes_per_token * tokens / reach
+        seconds = kernels * self.elementwise.kernel_s + bytes_per_token * tokens / reach
         nothing = np.zeros_like(tokens)
         return CostByCause(nothing, nothing, seconds, nothing)
 
@@ -119,9 +150,11 @@ class LayerCost:
         return CostByCause(nothing, nothing, nothing, collective_seconds(bytes_, self.gpus, self.gpu, self.kernels))
 
 
-def price_tokens(cost: LayerCost, architecture: Architecture, tokens: Floats) -> CostByCause:
-    """All layers of `architecture` for each of `tokens`, without attention kernels and head."""
-    priced = [cost.layer(layer, tokens).times(count) for layer, count in architecture.layer_groups]
+def price_tokens(cost: LayerCost, architecture: Architecture, tokens: Floats, *, decodes: bool = False) -> CostByCause:
+    """All layers of `architecture` for each of `tokens`, without the attention to the cache and the head; `decodes` as
+    for `LayerCost.layer`.
+    """
+    priced = [cost.layer(layer, tokens, decodes=decodes).times(count) for layer, count in architecture.layer_groups]
     total = priced[0]
     for part in priced[1:]:
         total += part

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from servecast.hardware.errors import ConfigError, did_you_mean
-from servecast.model.architecture import Architecture, Attention, DenseMlp, Layer
+from servecast.model.architecture import Architecture, Attention, DenseMlp, Layer, MoeMlp
 
 WEIGHT_DTYPES = ("bfloat16", "float16", "fp8", "int8", "w4a16", "awq", "gptq", "nvfp4", "mxfp4")
 KV_CACHE_DTYPES = ("auto", "fp8")
+ALL2ALL_BACKENDS = ("deepep_low_latency", "deepep_high_throughput")
 BLOCK_SIZES = (1, 8, 16, 32, 64, 128, 256)
 
 
@@ -20,6 +21,8 @@ class ReplicaLayout:
     dtype: of the weights; a 16-bit dtype means "as the checkpoint is": a quantised one stays quantised.
     max_model_len: tokens, None for what the checkpoint allows. kv_pool_blocks: overrides the computed pool.
     draft_layers: layers of a draft head (EAGLE and the like) that the last GPUs carry beside the model.
+    enable_expert_parallel: whole experts are dealt out to the GPUs, instead of a share of each to every GPU.
+    all2all_backend: how tokens reach them, of ALL2ALL_BACKENDS; None for the all-reduce of tensor parallelism.
     """
 
     tensor_parallel_size: int = 1
@@ -32,6 +35,8 @@ class ReplicaLayout:
     kv_pool_blocks: int | None = None
     enforce_eager: bool = False
     draft_layers: int = 0
+    enable_expert_parallel: bool = False
+    all2all_backend: str | None = None
 
 
 def check_layout(architecture: Architecture, layout: ReplicaLayout) -> None:
@@ -53,6 +58,12 @@ def check_layout(architecture: Architecture, layout: ReplicaLayout) -> None:
     _check_length(architecture, layout.max_model_len)
     _check_stages(architecture, layout.pipeline_parallel_size)
     _check_split(architecture, layout.tensor_parallel_size)
+    if layout.enable_expert_parallel and not any(
+        isinstance(layer.mlp, MoeMlp) for layer, _ in architecture.layer_groups
+    ):
+        _refuse("enable_expert_parallel", f"{architecture.name} has no experts")
+    if layout.all2all_backend is not None:
+        _check_word("all2all_backend", layout.all2all_backend, ALL2ALL_BACKENDS)
 
 
 def effective_max_model_len(architecture: Architecture, layout: ReplicaLayout) -> int:

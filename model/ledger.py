@@ -79,21 +79,26 @@ class Ledger:
         forward = self._forward
         steady = np.asarray(self._steady_steps, dtype=np.float64)
         by_tokens = np.asarray(self._steps_by_tokens, dtype=np.float64)
-        by_tokens[: len(steady)] += steady
         by_rows = np.asarray(self._steps_by_rows, dtype=np.float64) + steady
-        layers, head, tokens, rows = forward.layers, forward.head, by_tokens[1:], by_rows[1:]
+        layers, decodes, head = forward.layers, forward.steady_layers, forward.head
+        tokens, rows, batches = by_tokens[1:], by_rows[1:], steady[1:]
         steps = self._mixed_steps + steady.sum()
         requests = self._mixed_requests + steady @ np.arange(len(steady))
         host = forward.host_step_s * steps + forward.host_request_s * requests
         # What is left of the steady steps without layers, head and host is attention.
-        steady_parts = [forward.base_seconds(n, n, n) for n in range(len(steady))]
-        attention = self._steady_s - float(steady @ np.asarray(steady_parts))
+        steady_host = forward.host_step_s + forward.host_request_s * np.arange(1, len(steady))
+        attention = self._steady_s - float(batches @ (decodes.total_s + head.total_s + steady_host))
+
+        def part(name: str) -> float:
+            of_layers = tokens @ getattr(layers, name) + batches @ getattr(decodes, name)
+            return float(of_layers + rows @ getattr(head, name))
+
         return {
-            "weights_bandwidth": float(tokens @ layers.weights_bandwidth_s + rows @ head.weights_bandwidth_s),
+            "weights_bandwidth": part("weights_bandwidth_s"),
             "kv_bandwidth": self._decode_attention_s + attention,
-            "compute": float(tokens @ layers.compute_s + rows @ head.compute_s) + self._prefill_attention_s,
-            "interconnect": float(tokens @ layers.interconnect_s + rows @ head.interconnect_s),
-            "overhead": float(tokens @ layers.overhead_s + rows @ head.overhead_s),
+            "compute": part("compute_s") + self._prefill_attention_s,
+            "interconnect": part("interconnect_s"),
+            "overhead": part("overhead_s"),
             "host": float(host),
             "host_link": self.host_link_s,
         }

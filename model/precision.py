@@ -31,6 +31,21 @@ _QUANTISED_ACTIVATIONS = {
 }
 
 
+def native_peak(dtype: str) -> str | None:
+    """Peak of the arithmetic that `dtype` has kernels for; None for formats that are always unpacked to 16 bit."""
+    return _QUANTISED_ACTIVATIONS[dtype][1] if dtype in _QUANTISED_ACTIVATIONS else None
+
+
+def gemm_group(dtype: str, gpu: Gpu, kernels: KernelCoefficients) -> str:
+    """Key of `kernels.gemm` for weights of `dtype`. Raises ConfigError for an unknown one."""
+    if dtype not in WEIGHT_BITS:
+        raise ConfigError(f"unknown weight dtype {dtype!r}", hint="Valid: " + ", ".join(WEIGHT_BITS))
+    if dtype not in _QUANTISED_ACTIVATIONS:
+        return "16bit"
+    group, peak = _QUANTISED_ACTIVATIONS[dtype][:2]
+    return group if peak in gpu.peak_flops and group in kernels.gemm else "16bit"
+
+
 def gemm_form(dtype: str, gpu: Gpu, kernels: KernelCoefficients) -> GemmForm:
     """The form for weights of `dtype`. A GPU without arithmetic of that type multiplies in 16 bit and only reads
     fewer bytes.
@@ -38,19 +53,11 @@ def gemm_form(dtype: str, gpu: Gpu, kernels: KernelCoefficients) -> GemmForm:
     int8 uses the coefficients of fp8 (nobody published int8 tables) on the GPU's int8 peak.
     Raises ConfigError for an unknown dtype.
     """
-    if dtype not in WEIGHT_BITS:
-        raise ConfigError(f"unknown weight dtype {dtype!r}", hint="Valid: " + ", ".join(WEIGHT_BITS))
-    group, peak, weight_bytes, activation_bytes, quant_bytes = _QUANTISED_ACTIVATIONS.get(
-        dtype, ("", "", 0.0, 0.0, 0.0)
-    )
-    if peak not in gpu.peak_flops or group not in kernels.gemm:
-        group, peak, weight_bytes, activation_bytes, quant_bytes = (
-            "16bit",
-            "16bit",
-            WEIGHT_BITS[dtype] / 8,
-            2.0,
-            0.0,
-        )
+    group = gemm_group(dtype, gpu, kernels)
+    if group == "16bit":
+        peak, weight_bytes, activation_bytes, quant_bytes = "16bit", WEIGHT_BITS[dtype] / 8, 2.0, 0.0
+    else:
+        _, peak, weight_bytes, activation_bytes, quant_bytes = _QUANTISED_ACTIVATIONS[dtype]
     return GemmForm(
         coefficients=kernels.gemm[group],
         weight_bytes=weight_bytes,

@@ -67,7 +67,8 @@ class ProfileRun:
         """
         if not isinstance(layer.mlp, MoeMlp):
             return 0
-        columns = layer.mlp.expert_intermediate_size // self.layout.tensor_parallel_size
+        shares = 1 if self.layout.enable_expert_parallel else self.layout.tensor_parallel_size
+        columns = layer.mlp.expert_intermediate_size // shares
         hidden = self.architecture.hidden_size
         widths = max(2 * columns, hidden) + max(columns, hidden)
         return 2 * self.tokens * layer.mlp.experts_per_token * widths

@@ -58,6 +58,8 @@ def _forward_pass(parameters: SimulationParameters, architecture: Architecture, 
         tensor_parallel_size=layout.tensor_parallel_size,
         max_tokens=max(scheduler.max_num_batched_tokens, scheduler.max_num_seqs),
         max_rows=scheduler.max_num_seqs,
+        enable_expert_parallel=layout.enable_expert_parallel,
+        all2all_backend=layout.all2all_backend,
     )
 
 

@@ -35,6 +35,7 @@ from servecast.model.replica_parts import (
 from servecast.model.router import ROUTERS
 from servecast.model.simulation_parameters import SimulationParameters, without_admission
 from servecast.model.traffic import start_traffic
+from servecast.model.weight_formats import check_format
 from servecast.model.workload import Workload, draw_workload
 
 # Also what those need who ask about a simulation without running it.
@@ -98,6 +99,7 @@ def run_simulation(
     Raises DoesNotFitError if the model does not fit the GPUs, ConfigError for a layout that cannot be run.
     """
     _check_one_server(parameters)
+    check_format(parameters.architecture, parameters.layout.dtype, parameters.gpu)
     memory = plan_replica(parameters)
     if not memory.fits:
         raise DoesNotFitError(_does_not_fit(parameters, memory))

@@ -55,7 +55,9 @@ def stage_weights_bytes(architecture: Architecture, layout: ReplicaLayout, stage
     quantization = effective_quantization(architecture, layout.dtype)
     total = rotary_table_bytes(architecture)
     for layer in stage_layers(architecture, stages, stage):
-        for matrix in layer_matrices(layer, architecture.hidden_size, gpus, quantization):
+        for matrix in layer_matrices(
+            layer, architecture.hidden_size, gpus, quantization, expert_parallel=layout.enable_expert_parallel
+        ):
             total += allocated_bytes(matrix_bytes(matrix, quantization))
     for matrix in _ends(architecture, layout, stage):
         total += allocated_bytes(matrix_bytes(matrix, None))
@@ -73,9 +75,17 @@ def effective_quantization(architecture: Architecture, dtype: str) -> Quantizati
 
 
 def layer_matrices(
-    layer: Layer, hidden_size: int, tensor_parallel_size: int, quantization: Quantization | None = None
+    layer: Layer,
+    hidden_size: int,
+    tensor_parallel_size: int,
+    quantization: Quantization | None = None,
+    *,
+    expert_parallel: bool = False,
 ) -> Iterator[Matrix]:
-    """The tensors of one layer on one GPU. Vectors (norms, biases) count as one-column matrices."""
+    """The tensors of one layer on one GPU. Vectors (norms, biases) count as one-column matrices.
+
+    expert_parallel: whole experts are dealt out; the first GPUs hold one more where they do not divide evenly.
+    """
     gpus, mlp = tensor_parallel_size, layer.mlp
     if isinstance(layer.attention, LatentAttention):
         yield from _latent_attention_matrices(layer.attention, hidden_size, gpus)
@@ -84,7 +94,8 @@ def layer_matrices(
     if isinstance(mlp, DenseMlp):
         yield from _mlp_matrices("mlp", mlp.intermediate_size // gpus, mlp.gated, hidden_size)
     else:
-        yield from _moe_matrices(mlp, hidden_size, gpus, quantization)
+        spread = gpus if expert_parallel else 1
+        yield from _moe_matrices(mlp, hidden_size, gpus, spread, quantization)
     yield Matrix("other", layer.norms * hidden_size, 1)
 
 
@@ -187,15 +198,19 @@ def _mlp_matrices(part: str, width: int, gated: bool, hidden_size: int, copies: 
     yield Matrix(part, hidden_size, width, copies)
 
 
-def _moe_matrices(mlp: MoeMlp, hidden_size: int, gpus: int, quantization: Quantization | None) -> Iterator[Matrix]:
+def _moe_matrices(
+    mlp: MoeMlp, hidden_size: int, gpus: int, spread: int, quantization: Quantization | None
+) -> Iterator[Matrix]:
+    """spread: GPUs that the experts are dealt out to; with 1, every GPU has its columns of each expert."""
     mxfp4 = quantization is not None and quantization.dtype == "mxfp4"
-    width = mlp.expert_intermediate_size // gpus
+    width = mlp.expert_intermediate_size // (gpus // spread)
+    experts = ceil(mlp.num_experts / spread)
     if mxfp4:
         width = _up(width, _MXFP4_ROWS)
     yield Matrix("other", mlp.num_experts, hidden_size)
-    yield from _mlp_matrices("experts", width, mlp.gated, hidden_size, mlp.num_experts)
+    yield from _mlp_matrices("experts", width, mlp.gated, hidden_size, experts)
     if mlp.bias:
-        biases = mlp.num_experts * ((2 if mlp.gated else 1) * width + hidden_size)
+        biases = experts * ((2 if mlp.gated else 1) * width + hidden_size)
         # The mxfp4 kernel wants them at 32 bit.
         yield Matrix("other", 2 * biases if mxfp4 else biases, 1)
     if mlp.shared_intermediate_size:

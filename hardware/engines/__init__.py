@@ -4,6 +4,8 @@ A profile is a YAML file of this folder, or a user's own file of the same form. 
 several versions share, stand in `kernels/`, one file a GPU.
 """
 
+from servecast.hardware.engines.mla_profile import MlaDecodeCoefficients, MlaPrefillCoefficients
+from servecast.hardware.engines.moe_profile import AllToAllCoefficients, MoeCoefficients
 from servecast.hardware.engines.profile import (
     DecodeCoefficients,
     Elementwise,
@@ -20,12 +22,16 @@ from servecast.hardware.engines.profile_files import DEFAULT_ENGINE, engine_keys
 
 __all__ = [
     "DEFAULT_ENGINE",
+    "AllToAllCoefficients",
     "DecodeCoefficients",
     "Elementwise",
     "EngineProfile",
     "GemmCoefficients",
     "HostTimes",
     "KernelCoefficients",
+    "MlaDecodeCoefficients",
+    "MlaPrefillCoefficients",
+    "MoeCoefficients",
     "NvlinkAllReduce",
     "PcieShare",
     "PrefillCoefficients",

@@ -30,8 +30,10 @@ _RESIDUAL_KINDS = {
 }
 
 
-def _only(entry: Fields, *keys: str) -> None:
-    """regimes, kept: what `servecast calibrate` says of an entry that it wrote, for people."""
+def only_with_residual(entry: Fields, *keys: str) -> None:
+    """Raises ConfigError for a key that is none of `keys`, the source and the residuals. regimes, kept: what `servecast
+    calibrate` says of an entry that it wrote, for people.
+    """
     entry.only((*keys, "source", "regimes", "kept", *_RESIDUAL_KINDS))
 
 
@@ -45,7 +47,7 @@ def read_residual(entry: Fields) -> str:
 
 def read_gemm(entry: Fields, kind: str) -> GemmCoefficients:
     """kind: whose peak the coefficients scale, a key of KernelCoefficients.gemm."""
-    _only(entry, "t0_us", "e_c", "e_m", "p", "s", "q")
+    only_with_residual(entry, "t0_us", "e_c", "e_m", "p", "s", "q")
     return GemmCoefficients(
         t0_s=entry.number("t0_us", zero=True) * _US,
         e_c=entry.number("e_c"),
@@ -68,7 +70,7 @@ def _measured_on(entry: Fields, kind: str) -> tuple[float, int] | None:
 
 
 def read_prefill(entry: Fields) -> PrefillCoefficients:
-    _only(entry, "t0_us", "e_c", "e_m", "s_half", "c_tail")
+    only_with_residual(entry, "t0_us", "e_c", "e_m", "s_half", "c_tail")
     return PrefillCoefficients(
         t0_s=entry.number("t0_us", zero=True) * _US,
         e_c=entry.number("e_c"),
@@ -79,7 +81,7 @@ def read_prefill(entry: Fields) -> PrefillCoefficients:
 
 
 def read_decode(entry: Fields) -> DecodeCoefficients:
-    _only(entry, "t0_us", "e_m", "c_item_us", "c_ctx_us_per_1k")
+    only_with_residual(entry, "t0_us", "e_m", "c_item_us", "c_ctx_us_per_1k")
     return DecodeCoefficients(
         t0_s=entry.number("t0_us", zero=True) * _US,
         e_m=entry.number("e_m"),
@@ -89,7 +91,7 @@ def read_decode(entry: Fields) -> DecodeCoefficients:
 
 
 def read_nvlink(small: Fields, large: RingAllReduce) -> NvlinkAllReduce:
-    _only(small, "a_us", "b_us_per_peer", "bw_twoshot_gbs", "bw_oneshot_gbs", "x_twoshot_us")
+    only_with_residual(small, "a_us", "b_us_per_peer", "bw_twoshot_gbs", "bw_oneshot_gbs", "x_twoshot_us")
     return NvlinkAllReduce(
         small_max_bytes=_SMALL_ALL_REDUCE_BYTES,
         small_a_s=small.number("a_us") * _US,
@@ -102,7 +104,7 @@ def read_nvlink(small: Fields, large: RingAllReduce) -> NvlinkAllReduce:
 
 
 def read_ring(entry: Fields) -> tuple[float, float]:
-    _only(entry, "a_us", "busbw_gbs")
+    only_with_residual(entry, "a_us", "busbw_gbs")
     return entry.number("a_us") * _US, entry.number("busbw_gbs") * _GB
 
 

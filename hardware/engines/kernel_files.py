@@ -12,9 +12,10 @@ before those of the files, group by group.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from servecast.hardware.engines.kernel_entries import (
     read_decode,
@@ -25,6 +26,14 @@ from servecast.hardware.engines.kernel_entries import (
     read_ring,
     read_share,
 )
+from servecast.hardware.engines.moe_files import (
+    ALL_TO_ALL_GROUPS,
+    SPECIAL_GROUPS,
+    TYPICAL_GROUPS,
+    main_group,
+    read_special_kernels,
+    without_strangers,
+)
 from servecast.hardware.engines.profile import (
     KernelCoefficients,
     NvlinkAllReduce,
@@ -32,6 +41,8 @@ from servecast.hardware.engines.profile import (
 )
 from servecast.hardware.yaml_fields import Fields
 from servecast.hardware.yaml_source import read_yaml
+
+T = TypeVar("T")
 
 _ANY_ENGINE = "any"
 _MEASURED_ENGINES = ("vllm", "sglang", "trtllm", _ANY_ENGINE)
@@ -44,11 +55,23 @@ _NVLINK_GROUPS = ("all_reduce_small", *_LARGE_GROUPS.values())
 # Ways to state the all-reduce, of which one holds for a GPU.
 _ALL_REDUCE_KINDS = (_NVLINK_GROUPS, tuple(_PCIE_GROUPS.values()))
 _ATTENTION_GROUPS = ("prefill", "decode", "decode_fp8_kv")
-_GROUPS = (*_GEMM_GROUPS.values(), *_ATTENTION_GROUPS, *_NVLINK_GROUPS, *_PCIE_GROUPS.values())
+# These hold for head size 128; others were measured too: prefill_hd64 ...
+_HEAD_SIZES = (64, 256)
+_HEAD_GROUPS = tuple(f"{group}_hd{size}" for group in _ATTENTION_GROUPS for size in _HEAD_SIZES)
+_GROUPS = (
+    *_GEMM_GROUPS.values(),
+    *_ATTENTION_GROUPS,
+    *_HEAD_GROUPS,
+    *_NVLINK_GROUPS,
+    *_PCIE_GROUPS.values(),
+    *SPECIAL_GROUPS,
+)
 # Only the default has these: they hold for servers, whatever the GPU.
 _DEFAULT_GROUPS = (*_GROUPS, *_SHARE_GROUPS.values())
 # What a GPU's label rests on: the parts of a step that every dense model has on one GPU.
 _CORE_GROUPS = ("gemm_16bit", "prefill", "decode")
+# What the default gives to a GPU that lacks it.
+_FILLED_GROUPS = (*_GEMM_GROUPS.values(), *_CORE_GROUPS, *_SHARE_GROUPS.values(), *TYPICAL_GROUPS)
 
 
 @dataclass(frozen=True)
@@ -70,10 +93,16 @@ class _Known:
         return replace(self, entries=entries, label=self.label if kept else "partial")
 
     def _without_rivals(self, own: Mapping[str, Fields]) -> dict[str, Fields]:
-        """The entries but for all-reduces of other kinds than the user's, which would go before them."""
+        """The entries but for all-reduces of other kinds than the user's, which would go before them, and variants of
+        kernels that the user measured anew, which are of another kernel.
+        """
         kinds = [kind for kind in _ALL_REDUCE_KINDS if any(group in own for group in kind)]
         rivals = {group for kind in _ALL_REDUCE_KINDS if kinds and kind not in kinds for group in kind}
-        return {group: entry for group, entry in self.entries.items() if group not in rivals}
+        return {
+            group: entry
+            for group, entry in self.entries.items()
+            if group not in rivals and main_group(group) not in own
+        }
 
 
 class KernelFiles(Mapping[str, KernelCoefficients]):
@@ -144,7 +173,7 @@ class KernelFiles(Mapping[str, KernelCoefficients]):
         if key not in self._file_keys() or self._fields(key).has("calibrated_on"):
             raise fields.error("calibrated_on", f"must be a GPU with measurements of its own, found {key!r}")
         base = self._of_files(key)
-        dropped = () if fields.flag("same_link") else (*_NVLINK_GROUPS, *_PCIE_GROUPS.values())
+        dropped = () if fields.flag("same_link") else (*_NVLINK_GROUPS, *_PCIE_GROUPS.values(), *ALL_TO_ALL_GROUPS)
         return _Known(
             entries={group: entry for group, entry in base.entries.items() if group not in dropped},
             label="sibling" if base.label == "measured" else base.label,
@@ -153,10 +182,13 @@ class KernelFiles(Mapping[str, KernelCoefficients]):
         )
 
     def _coefficients(self, known: _Known) -> KernelCoefficients:
-        """Core groups that are not known are the default's."""
-        always = (*_CORE_GROUPS, *_SHARE_GROUPS.values())
-        core = {group: entry for group, entry in self._default_entries.items() if group in always}
-        coefficients = _coefficients(self._default_fields, {**core, **known.entries}, known.label)
+        """Core groups that are not known are the default's, and so are GEMMs of other formats, experts' kernels and
+        latent attention.
+        """
+        default = {group: entry for group, entry in self._default_entries.items() if group in _FILLED_GROUPS}
+        entries = {**default, **known.entries}
+        typical = frozenset(group for group, entry in entries.items() if entry is self._default_entries.get(group))
+        coefficients = _coefficients(self._default_fields, entries, known.label, typical)
         if known.calibrated_on is None:
             return coefficients
         sources = {**coefficients.sources, "calibrated_on": known.why or ""}
@@ -166,7 +198,7 @@ class KernelFiles(Mapping[str, KernelCoefficients]):
         """Group -> the entry that holds for our engines; a group that none of them has is left out."""
         fields.only((*groups, "fitted_with"))
         found = {group: self._choose(fields.section(group)) for group in groups if fields.has(group)}
-        return {group: entry for group, entry in found.items() if entry is not None}
+        return without_strangers({group: entry for group, entry in found.items() if entry is not None})
 
     def _choose(self, group: Fields) -> Fields | None:
         """The entry of the first of our engines that `group` has, if any."""
@@ -180,7 +212,9 @@ class KernelFiles(Mapping[str, KernelCoefficients]):
         return "measured" if measured else "partial"
 
 
-def _coefficients(fields: Fields, entries: Mapping[str, Fields], label: str) -> KernelCoefficients:
+def _coefficients(
+    fields: Fields, entries: Mapping[str, Fields], label: str, typical: frozenset[str]
+) -> KernelCoefficients:
     for group in _CORE_GROUPS:
         if group not in entries:
             raise fields.error(group, "is missing")
@@ -196,7 +230,17 @@ def _coefficients(fields: Fields, entries: Mapping[str, Fields], label: str) -> 
         residuals={group: read_residual(entry) for group, entry in described.items()},
         sources={group: entry.text("source") for group, entry in described.items()},
         pcie={gpus: read_share(entries[group]) for gpus, group in _SHARE_GROUPS.items() if group in entries},
+        prefill_by_head=_by_head(entries, "prefill", read_prefill),
+        decode_by_head=_by_head(entries, "decode", read_decode),
+        decode_fp8_kv_by_head=_by_head(entries, "decode_fp8_kv", read_decode),
+        typical=typical,
+        **read_special_kernels(entries),
     )
+
+
+def _by_head(entries: Mapping[str, Fields], group: str, read: Callable[[Fields], T]) -> dict[int, T]:
+    sizes = {size: entries.get(f"{group}_hd{size}") for size in _HEAD_SIZES}
+    return {size: read(entry) for size, entry in sizes.items() if entry is not None}
 
 
 def _all_reduce(entries: Mapping[str, Fields]) -> NvlinkAllReduce | RingAllReduce | None:

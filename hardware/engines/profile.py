@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from servecast.hardware.engines.mla_profile import MlaDecodeCoefficients, MlaPrefillCoefficients
+from servecast.hardware.engines.moe_profile import AllToAllCoefficients, MoeCoefficients
 from servecast.hardware.memory_rules import MemoryRules
 
 
@@ -101,7 +103,13 @@ class KernelCoefficients:
     all_reduce: None where it was not measured over this GPU's link; the datasheet's link has to do then.
     pcie: by number of GPUs, for servers whose GPUs reach each other over PCIe and were not measured.
     residuals: group of coefficients -> median/p90 error and on which points. sources: group -> where from.
-    Groups: gemm_16bit (fp8, nvfp4), prefill, decode, decode_fp8_kv, all_reduce_small (large_n2, pcie_n2 ...).
+    Groups: gemm_16bit (fp8, nvfp4), prefill, decode, decode_fp8_kv, all_reduce_small (large_n2, pcie_n2 ...), and
+    those of moe_files.py.
+    moe: kind of experts' kernel -> coefficients; `_small` for small steps, `_ep` where experts are dealt out to GPUs.
+    mla_prefill, mla_short, mla_decode: kind of projections -> coefficients, `_kv8` with an FP8 cache.
+    prefill_by_head, decode_by_head, decode_fp8_kv_by_head: for head sizes other than 128 that were measured.
+    all_to_all: way of the exchange -> coefficients, empty where DeepEP was not measured.
+    typical: groups that nobody measured on this GPU, and that are the default's.
     """
 
     calibration: str
@@ -114,6 +122,26 @@ class KernelCoefficients:
     sources: Mapping[str, str]
     calibrated_on: str | None = None
     pcie: Mapping[int, PcieShare] = field(default_factory=dict)
+    moe: Mapping[str, MoeCoefficients] = field(default_factory=dict)
+    mla_prefill: Mapping[str, MlaPrefillCoefficients] = field(default_factory=dict)
+    mla_short: Mapping[str, MlaPrefillCoefficients] = field(default_factory=dict)
+    mla_decode: Mapping[str, MlaDecodeCoefficients] = field(default_factory=dict)
+    all_to_all: Mapping[str, AllToAllCoefficients] = field(default_factory=dict)
+    prefill_by_head: Mapping[int, PrefillCoefficients] = field(default_factory=dict)
+    decode_by_head: Mapping[int, DecodeCoefficients] = field(default_factory=dict)
+    decode_fp8_kv_by_head: Mapping[int, DecodeCoefficients] = field(default_factory=dict)
+    typical: frozenset[str] = frozenset()
+
+    def prefill_for(self, head_dim: int) -> PrefillCoefficients:
+        """Of that head size, or of 128."""
+        return self.prefill_by_head.get(head_dim, self.prefill)
+
+    def decode_for(self, head_dim: int, *, fp8_kv: bool) -> DecodeCoefficients:
+        """Likewise. With an FP8 cache: those measured so of that head size, else of 128, else of a 16-bit cache."""
+        plain = self.decode_by_head.get(head_dim, self.decode)
+        if not fp8_kv:
+            return plain
+        return self.decode_fp8_kv_by_head.get(head_dim, self.decode_fp8_kv or plain)
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,8 @@ def test_everything_but_model_gpu_and_workload_has_a_default() -> None:
         "max_model_len": None,
         "block_size": 16,
         "kv_pool_blocks": None,
+        "enable_expert_parallel": False,
+        "all2all_backend": None,
     }
     assert settings["scheduler"]["max_num_batched_tokens"] == 8192
     assert settings["scheduler"]["swap_space"] == 4.0

@@ -12,6 +12,8 @@ def test_the_ideal_profile_has_no_overheads_and_the_link_at_its_datasheet_speed(
     profile = ideal(load_engine("vllm-0.12"), gpu)
     kernels = profile.kernels_for("h100-sxm")
     assert {(gemm.t0_s, gemm.e_c, gemm.e_m) for gemm in kernels.gemm.values()} == {(0.0, 1.0, 1.0)}
+    assert {(moe.t0_s, moe.e_c, moe.e_m) for moe in kernels.moe.values()} == {(0.0, 1.0, 1.0)}
+    assert {(mla.t0_s, mla.e_c, mla.e_m) for mla in kernels.mla_decode.values()} == {(0.0, 1.0, 1.0)}
     assert (profile.host.step_s, profile.host.request_s, profile.host.server_s) == (0.0, 0.0, 0.0)
     assert isinstance(kernels.all_reduce, RingAllReduce)
     assert kernels.all_reduce.per_gpus[8] == (0.0, 450e9)

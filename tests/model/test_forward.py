@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from builders import a_gpu, llama_8b, real_engine, tiny_model
+from servecast.configs.architectures import load_architecture, model_keys
 from servecast.hardware.errors import ConfigError
 from servecast.hardware.gpus import load_gpu
-from servecast.model.architecture import Attention, DenseMlp, Layer, MoeMlp, Quantization
+from servecast.model.architecture import Architecture, Attention, DenseMlp, Layer, MoeMlp, Quantization
 from servecast.model.forward import ForwardPass, build_forward_pass
 
 
@@ -111,10 +112,60 @@ def test_windowed_layers_read_no_more_than_their_window() -> None:
     assert short < longer < full
 
 
-def test_mixture_of_experts_has_no_price_yet() -> None:
-    layer = Layer(Attention(8, 4, 64), MoeMlp(8, 2, 512))
-    with pytest.raises(ConfigError, match="no step cost for Attention with MoeMlp"):
-        forward(tiny_model(layers=(layer,)))
+def a_mixture(shared: int = 0) -> Architecture:
+    layer = Layer(Attention(8, 4, 64), MoeMlp(8, 2, 512, shared_intermediate_size=shared))
+    return tiny_model(layers=(layer,))
+
+
+def test_shared_experts_and_the_router_cost_a_gemm_more() -> None:
+    without, with_shared = forward(a_mixture()), forward(a_mixture(shared=1024))
+    dense = forward(tiny_model((None,)))
+    assert without.layers_s[1] < with_shared.layers_s[1]
+    assert dense.layers_s[1] < without.layers_s[1]
+
+
+def test_experts_are_read_as_far_as_they_are_hit() -> None:
+    """Mixtral: one token uses 2 of 8 experts, 64 tokens all of them."""
+    price = forward(load_architecture("mixtral-8x7b"), tensor_parallel_size=2)
+    one, many = price.layers.weights_bandwidth_s[0], price.layers.weights_bandwidth_s[63]
+    assert 2.5 < many / one < 4
+
+
+def test_an_all_to_all_stands_in_place_of_one_all_reduce() -> None:
+    mixtral, settings = load_architecture("mixtral-8x7b"), {"tensor_parallel_size": 8, "enable_expert_parallel": True}
+    reduced = forward(mixtral, **settings)
+    exchanged = forward(mixtral, all2all_backend="deepep_high_throughput", **settings)
+    assert exchanged.layers.compute_s == pytest.approx(reduced.layers.compute_s)
+    assert exchanged.layers.interconnect_s[0] > reduced.layers.interconnect_s[0]
+
+
+def test_latent_attention_prices_decodes_and_prompts_apart() -> None:
+    price = forward(load_architecture("deepseek-v2-lite"))
+    assert (price.steady_layers.total_s[:64] != price.layers.total_s[:64]).any()
+    dense = forward()
+    assert (dense.steady_layers.total_s == dense.layers.total_s[:256]).all()
+
+
+def test_sparse_attention_reads_its_window_and_the_index_of_all() -> None:
+    price = forward(load_architecture("deepseek-v3.2"), tensor_parallel_size=8)
+    (window,) = price.attention.windows
+    assert window.window == 2048
+    assert 0 < price.attention.per_context_token_s < window.per_context_token_s
+
+
+@pytest.mark.parametrize("model", model_keys())
+def test_every_model_of_the_catalogue_prices_a_step(model: str) -> None:
+    """Longer with every token, request and token of context."""
+    price = forward(load_architecture(model), load_gpu("h200-sxm"), max_tokens=512, max_rows=64)
+    assert (np.diff(price.layers_s[1:]) >= -1e-12).all()
+    assert (np.diff(price.steady_s[1:]) > 0).all()
+    cut = {context: [min(context, cost.window) for cost in price.attention.windows] for context in (1000, 2000)}
+    short, long = (
+        price.steady_seconds(8, 8 * context, context, [(8 * seen, seen) for seen in windows])
+        for context, windows in cut.items()
+    )
+    assert 0.5e-3 < short < long < 1
+    assert price.prefill_seconds([(0, 512)]) < price.prefill_seconds([(4096, 512)]) < 1
 
 
 def test_unknown_dtype_names_the_valid_ones() -> None:

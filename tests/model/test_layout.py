@@ -33,6 +33,8 @@ LLAMA = load_architecture("llama-3.1-8b")
         (ReplicaLayout(max_model_len=0), "replica.max_model_len: must be 1 or more"),
         (ReplicaLayout(max_model_len=200_000), "200000 tokens is more than .* allows"),
         (ReplicaLayout(draft_layers=-1), "replica.draft_layers: must be 0 or more"),
+        (ReplicaLayout(enable_expert_parallel=True), "enable_expert_parallel: Llama-3.1-8B has no experts"),
+        (ReplicaLayout(all2all_backend="deepep"), "replica.all2all_backend: unknown value 'deepep'"),
     ],
 )
 def test_wrong_layout_names_its_key(layout: ReplicaLayout, message: str) -> None:

@@ -14,6 +14,7 @@ from servecast.model.weights import (
     MIB,
     Matrix,
     allocated_bytes,
+    layer_matrices,
     matrix_bytes,
     rotary_table_bytes,
     stage_weights_bytes,
@@ -53,6 +54,16 @@ def test_weights_are_what_the_engine_logs(model: str, layout: ReplicaLayout, log
 def test_four_gpus_hold_more_than_one_between_them() -> None:
     """Norms and the rotary table stand on each."""
     assert 4 * gib("llama-3.1-8b", ReplicaLayout(tensor_parallel_size=4)) > gib("llama-3.1-8b", ReplicaLayout())
+
+
+def test_dealt_out_experts_take_the_memory_of_shared_out_ones() -> None:
+    """Mixtral over four GPUs: two whole experts, or a quarter of each of eight; over six, two on the fullest."""
+    layout = ReplicaLayout(tensor_parallel_size=4)
+    dealt_out = replace(layout, enable_expert_parallel=True)
+    assert gib("mixtral-8x7b", dealt_out) == pytest.approx(gib("mixtral-8x7b", layout), rel=0.001)
+    layer = load_architecture("mixtral-8x7b").layers[0]
+    copies = {m.copies for m in layer_matrices(layer, 4096, 6, expert_parallel=True) if m.part == "experts"}
+    assert copies == {2}
 
 
 def test_middle_stages_of_a_pipeline_are_lightest() -> None:
