@@ -1,7 +1,7 @@
 """How far off a prediction may be: error bands from measured runs, looked up for the situation of a run.
 
 `accuracy.yaml` holds one band a line, made by benchmarks/accuracy/bands.py from the errors of all measured runs: 9 of
-10 runs of that kind lie within. A run takes the band of the nearest kind that has MIN_RUNS runs or more; `_ladders` is
+10 runs of that kind lie within. A run takes the band of the nearest kind that has MIN_RUNS runs or more; `_found` has
 the order.
 """
 
@@ -70,7 +70,7 @@ class Band:
 
 @dataclass(frozen=True)
 class ExpectedError:
-    """pct: figure -> band in percent of the predicted value; a figure without evidence is missing. n: runs behind it.
+    """pct: figure -> band in percent of the measured value; a figure without evidence is missing. n: runs behind it.
 
     label: "validated" (runs of this GPU and engine were measured), "kernels" (only its kernels), "sibling" or
     "datasheet". basis: in words, by figure. widened: why a band is wider than its own runs say.
@@ -101,24 +101,34 @@ class _Ladder:
 
 
 def expected_error(situation: Situation, bands: Sequence[Band] | None = None) -> ExpectedError:
-    """The error to expect of TPOT, TTFT and throughput. bands: default those that ship.
-
-    Of several ladders (a sibling; experts; PCIe) the widest band counts.
-    """
+    """The error to expect of TPOT, TTFT and throughput. bands: default those that ship."""
     known = shipped_bands() if bands is None else bands
-    ladders = list(_ladders(situation))
-    stages = _STAGES_FACTOR if situation.stages > 1 else 1.0
     pct, n, basis = {}, {}, {}
+    widened: dict[str, None] = {}
     for figure in FIGURES:
-        found = [(ladder, band) for ladder in ladders if (band := _first(ladder.rungs, figure, known)) is not None]
+        found = list(_found(situation, figure, known))
         if found:
             ladder, band = max(found, key=lambda pair: pair[0].factor * pair[1].band)
-            pct[figure] = round(band.band * ladder.factor * stages, 1)
+            pct[figure] = round(band.band * ladder.factor, 1)
             n[figure], basis[figure] = band.n, describe(band)
-    widened = [ladder.why for ladder in ladders if ladder.why]
+            if ladder.why:
+                widened[ladder.why] = None
     if situation.stages > 1:
-        widened.append("twice the band without pipeline stages: none were measured")
+        pct = {figure: round(value * _STAGES_FACTOR, 1) for figure, value in pct.items()}
+        widened["twice the band without pipeline stages: none were measured"] = None
     return ExpectedError(_label(situation, known), pct, n, basis, tuple(widened))
+
+
+def _found(situation: Situation, figure: str, bands: Sequence[Band]) -> Iterator[tuple[_Ladder, Band]]:
+    """What each ladder says; the widest counts. Runs of this GPU and engine that test the model need no stand-ins."""
+    own = _own(situation)
+    tested = _first(own.rungs, figure, [band for band in bands if not band.in_sample])
+    if tested is not None:
+        yield own, tested
+    for ladder in (*((own, *_stand_ins(situation)) if tested is None else ()), *_extras(situation)):
+        band = _first(ladder.rungs, figure, bands)
+        if band is not None:
+            yield ladder, band
 
 
 def describe(band: Band) -> str:
@@ -134,26 +144,37 @@ def describe(band: Band) -> str:
     return f"measured runs {', '.join(words)}{tail}"
 
 
-def _ladders(situation: Situation) -> Iterator[_Ladder]:
-    """Ladders to take the widest of."""
-    common = {"engine": situation.engine}
-    near = common | {"dtype": situation.dtype}
-    close = [near | {"load": situation.load}, near, common]
-    own = [_Rung(MEASURED, {"gpu": situation.gpu, **where}) for where in close]
-    elsewhere = [_Rung(MEASURED, where) for where in (*close, {})]
-    yield _Ladder([*own, *elsewhere])
+def _close(situation: Situation) -> list[dict[str, str]]:
+    """What runs have in common with this one but for the GPU, from near to far."""
+    near = {"engine": situation.engine, "dtype": situation.dtype}
+    return [near | {"load": situation.load}, near, {"engine": situation.engine}]
+
+
+def _own(situation: Situation) -> _Ladder:
+    return _Ladder([_Rung(MEASURED, {"gpu": situation.gpu, **where}) for where in _close(situation)])
+
+
+def _stand_ins(situation: Situation) -> Iterator[_Ladder]:
+    """Other GPUs, in place of runs of this one."""
+    close = _close(situation)
+    yield _Ladder([_Rung(MEASURED, where) for where in (*close, {})], "no run of this engine on this GPU was measured")
     if situation.calibration == "datasheet":
         default = [_Rung(UNMEASURED, where) for where in (*close, {})]
-        yield _Ladder([*own, *default], "nothing was measured on this GPU", _DATASHEET_FACTOR)
+        yield _Ladder(default, "nothing was measured on this GPU", _DATASHEET_FACTOR)
     elif situation.calibrated_on is not None:
         sibling = [_Rung(MEASURED, {"gpu": situation.calibrated_on, **where}) for where in close]
-        yield _Ladder([*own, *sibling], f"not measured itself: coefficients of {situation.calibrated_on}")
+        yield _Ladder(sibling, f"not measured itself: coefficients of {situation.calibrated_on}")
+
+
+def _extras(situation: Situation) -> Iterator[_Ladder]:
+    """What is harder to predict than dense models on GPUs that are linked fast, on any GPU."""
+    engine = {"engine": situation.engine}
     if situation.kind != "dense":
-        experts = [{"gpu": situation.gpu, **common}, common, {}]
+        experts = [{"gpu": situation.gpu, **engine}, engine, {}]
         rungs = [_Rung(MEASURED, {"kind": "moe", **where}) for where in experts]
         yield _Ladder(rungs, "mixture of experts or latent attention")
     if situation.link == "pcie":
-        rungs = [_Rung(MEASURED, {"link": "pcie", **where}) for where in (common, {})]
+        rungs = [_Rung(MEASURED, {"link": "pcie", **where}) for where in (engine, {})]
         yield _Ladder(rungs, "tensor parallel over PCIe")
 
 
@@ -187,7 +208,7 @@ def read_bands(file: Path) -> tuple[Band, ...]:
     """Raises ConfigError with line and key."""
     source = read_yaml(file)
     fields = Fields.of_file(source, "error bands")
-    fields.only(("made_by", "bands"))
+    fields.only(("bands",))
     lines = fields.values.get("bands")
     if not isinstance(lines, list) or not all(isinstance(line, dict) for line in lines):
         raise fields.error("bands", "must be a list of bands")

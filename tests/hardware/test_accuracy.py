@@ -49,10 +49,10 @@ def test_the_nearest_kind_with_enough_runs_counts() -> None:
     assert tpot(HERE, replace(rungs[0], n=4), *rungs[1:]) == 6
 
 
-def test_runs_that_a_number_was_fitted_to_count_only_where_no_others_are() -> None:
+def test_runs_that_a_number_was_fitted_to_do_not_stand_alone() -> None:
     fitted = replace(band(2, **OWN, dtype="fp8", load="light"), in_sample=True)
-    farther = band(10, engine="vllm")
-    assert tpot(HERE, fitted, farther) == 10
+    assert tpot(HERE, fitted, band(10, engine="vllm")) == 10
+    assert tpot(HERE, fitted, band(7, **OWN)) == 7
     assert tpot(HERE, fitted) == 2
 
 
@@ -66,6 +66,12 @@ def test_a_gpu_without_measurements_has_the_errors_of_the_default_coefficients()
     error = expected_error(nobody, [band(8, engine="vllm"), band(25, scope="unmeasured", engine="vllm")])
     assert (error.label, error.pct["tpot"]) == ("datasheet", 1.5 * 25)
     assert "by coefficients of other GPUs" in error.basis["tpot"]
+
+
+def test_runs_of_the_gpu_itself_need_no_stand_in() -> None:
+    own = band(20, gpu="a10", engine="vllm")
+    error = expected_error(replace(HERE, gpu="a10", calibration="datasheet"), [own, band(40, scope="unmeasured")])
+    assert (error.label, error.pct["tpot"], error.widened) == ("validated", 20, ())
 
 
 def test_a_sibling_has_the_wider_of_its_sibling_and_all_others() -> None:
