@@ -24,8 +24,9 @@ def load_scenario(path: Path | str, overrides: Sequence[str] = ()) -> Scenario:
     """
     if not isinstance(path, (str, Path)):
         raise ConfigError(f"load_scenario needs the path of a scenario file, found {describe(path)}")
-    if isinstance(overrides, str):
-        raise ConfigError(f"overrides must be a list, such as ['seed=1'], found {describe(overrides)}")
+    listed = isinstance(overrides, Sequence) and not isinstance(overrides, str)
+    if not (listed and all(isinstance(text, str) for text in overrides)):
+        raise ConfigError(f"overrides must be a list of texts, such as ['seed=1'], found {describe(overrides)}")
     source = read_yaml(Path(path), "Give the path of a scenario file (YAML)")
     if source.data is None:
         raise ConfigError("is empty", file=source.file, hint="A scenario needs model, gpu and workload")

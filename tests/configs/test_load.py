@@ -154,8 +154,9 @@ def test_whatever_stands_at_a_key_is_read_or_refused_with_a_config_error(place: 
 def test_wrong_types_from_python_are_told_what_would_be_right(scenario_file: Path) -> None:
     with pytest.raises(ConfigError, match="needs the path of a scenario file, found 5"):
         load_scenario(5)  # type: ignore[arg-type]  # on purpose
-    with pytest.raises(ConfigError, match="overrides must be a list"):
-        load_scenario(scenario_file, "seed=1")
+    for overrides in ("seed=1", [5], 5, {"seed": 1}):
+        with pytest.raises(ConfigError, match="overrides must be a list of texts"):
+            load_scenario(scenario_file, overrides)  # type: ignore[arg-type]  # on purpose
     with pytest.raises(ConfigError, match="a scenario must be a mapping with keys, found a list"):
         scenario_from([1])  # type: ignore[arg-type]  # on purpose
     with pytest.raises(ConfigError, match=r"simulate needs a scenario, found the text 'quickstart\.yaml'"):
