@@ -17,6 +17,7 @@ from servecast.configs.engine_sections import SchedulerSection
 from servecast.configs.origin import Origin
 from servecast.configs.scenario import Scenario, looks_like_path
 from servecast.configs.workloads import build_workload
+from servecast.hardware.catalogue import WANTED
 from servecast.hardware.engines import EngineProfile, load_engine
 from servecast.hardware.errors import ConfigError
 from servecast.hardware.gpus import load_gpu
@@ -29,13 +30,6 @@ from servecast.model.scheduler_parameters import SchedulerParameters
 from servecast.model.simulation import SimulationParameters
 
 T = TypeVar("T")
-
-# What a key wants that names a file that is not there.
-_FILES = {
-    "model": "Give a key that `servecast models` lists, or the path of a Hugging Face config.json",
-    "gpu": "Give a key that `servecast gpus` lists, or the path of a GPU file (YAML)",
-    "engine": "Give a key that `servecast engines` lists, or the path of an engine profile (YAML)",
-}
 
 
 def build_simulation(scenario: Scenario) -> SimulationParameters:
@@ -141,7 +135,7 @@ def _looked_up(origin: Origin, key: str, value: str, load: Callable[[str], T]) -
             return load(value)
     path = origin.resolve(key, value)
     if not path.exists():
-        raise origin.error(key, f"no such file: {path}", _FILES[key])
+        raise origin.error(key, f"no such file: {path}", WANTED[key])
     with _located(origin, key):
         return load(str(path))
 

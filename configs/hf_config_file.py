@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from servecast.configs.hf_config_fields import ConfigFields
+from servecast.hardware.catalogue import WANTED
 from servecast.hardware.errors import ConfigError
 from servecast.hardware.yaml_source import KeyPath, parse_yaml
 
@@ -32,7 +33,7 @@ def _read_text(file: Path) -> str:
         content = file.read_bytes()
         return content.decode(json.detect_encoding(content))
     except FileNotFoundError:
-        raise ConfigError("no such file", file=file) from None
+        raise ConfigError("no such file", file=file, hint=WANTED["model"]) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot be read: {error}", file=file) from None
 

@@ -6,6 +6,13 @@ import os
 import re
 from pathlib import Path
 
+# What would be right where a file is named that is not there.
+WANTED = {
+    "model": "Give a key that `servecast models` lists, or the path of a Hugging Face config.json",
+    "gpu": "Give a key that `servecast gpus` lists, or the path of a GPU file (YAML)",
+    "engine": "Give a key that `servecast engines` lists, or the path of an engine profile (YAML)",
+}
+
 
 def is_path(name: str) -> bool:
     """Whether `name` is a file of the user's: it ends in .yaml or .yml, or holds a path separator."""

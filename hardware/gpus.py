@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from servecast.hardware.catalogue import is_path, normalised, user_file
+from servecast.hardware.catalogue import WANTED, is_path, normalised, user_file
 from servecast.hardware.errors import ConfigError, did_you_mean
 from servecast.hardware.yaml_fields import Fields
 from servecast.hardware.yaml_source import read_yaml
@@ -121,7 +121,7 @@ def _file_of_alias(wanted: str, as_written: str) -> Path:
 
 
 def _read_gpu(file: Path) -> Gpu:
-    fields = Fields.of_file(read_yaml(file), "a GPU")
+    fields = Fields.of_file(read_yaml(file, WANTED["gpu"]), "a GPU")
     fields.only(_KEYS)
     return Gpu(
         key=file.stem,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from servecast.hardware.catalogue import is_path, normalised, user_file
+from servecast.hardware.catalogue import WANTED, is_path, normalised, user_file
 from servecast.hardware.engines.kernel_files import KernelFiles
 from servecast.hardware.engines.profile import Elementwise, EngineProfile, HostTimes
 from servecast.hardware.errors import ConfigError, did_you_mean
@@ -59,7 +59,7 @@ def load_engine(key_or_path: str, base_dir: Path | None = None) -> EngineProfile
         file = _FOLDER / f"{wanted}.yaml"
     else:
         raise ConfigError(f"unknown engine {key_or_path!r}", hint=did_you_mean(wanted, engine_keys()))
-    return _profile(file.stem, Fields.of_file(read_yaml(file), "an engine profile"))
+    return _profile(file.stem, Fields.of_file(read_yaml(file, WANTED["engine"]), "an engine profile"))
 
 
 def _profile(key: str, fields: Fields) -> EngineProfile:
