@@ -56,6 +56,14 @@ def build_simulation(scenario: Scenario) -> SimulationParameters:
     )
 
 
+def check_names(scenario: Scenario) -> None:
+    """Raise ConfigError, with file, line and key, if the model, the GPU or the engine of `scenario` is unknown."""
+    origin = scenario.origin
+    _looked_up(origin, "model", scenario.model, load_architecture)
+    _looked_up(origin, "gpu", scenario.gpu, load_gpu)
+    _looked_up(origin, "engine", scenario.engine, load_engine)
+
+
 def _scheduler(scenario: Scenario, engine: EngineProfile) -> SchedulerParameters:
     section = scenario.scheduler
     reserve = section.scheduler_reserve_full_isl

@@ -27,14 +27,19 @@ def load_scenario(path: Path | str, overrides: Sequence[str] = ()) -> Scenario:
     listed = isinstance(overrides, Sequence) and not isinstance(overrides, str)
     if not (listed and all(isinstance(text, str) for text in overrides)):
         raise ConfigError(f"overrides must be a list of texts, such as ['seed=1'], found {describe(overrides)}")
-    source = read_yaml(Path(path), "Give the path of a scenario file (YAML)")
+    data, origin = read_scenario(Path(path))
+    return scenario_from(data, overrides, origin)
+
+
+def read_scenario(path: Path) -> tuple[dict[str, Any], Origin]:
+    """The content of the scenario file `path`, not yet validated, and where it is from. Raises ConfigError."""
+    source = read_yaml(path, "Give the path of a scenario file (YAML)")
     if source.data is None:
         raise ConfigError("is empty", file=source.file, hint="A scenario needs model, gpu and workload")
     if not isinstance(source.data, dict):
         problem = f"must hold a section with keys, found {describe(source.data)}"
         raise ConfigError(problem, file=source.file, line=1, hint="A scenario needs model, gpu and workload")
-    named = {"name": source.file.stem, **source.data}
-    return scenario_from(named, overrides, Origin(source.file, source.lines))
+    return {"name": source.file.stem, **source.data}, Origin(source.file, source.lines)
 
 
 def scenario_from(data: Mapping[str, Any], overrides: Sequence[str] = (), origin: Origin | None = None) -> Scenario:
@@ -44,10 +49,14 @@ def scenario_from(data: Mapping[str, Any], overrides: Sequence[str] = (), origin
     """
     if not isinstance(data, Mapping):
         raise ConfigError(f"a scenario must be a mapping with keys, found {describe(data)}")
-    settings, applied = apply_overrides(data, overrides)
     known = origin or Origin()
-    place = Origin(known.file, known.lines, {**known.overrides, **applied})
+    settings, applied = apply_overrides(data, overrides)
+    return validated(settings, Origin(known.file, known.lines, {**known.overrides, **applied}))
+
+
+def validated(settings: Mapping[str, Any], origin: Origin) -> Scenario:
+    """The scenario with these `settings`, from `origin`. Raises ConfigError with the place of what is wrong."""
     try:
-        return Scenario.model_validate(settings).at(place)
+        return Scenario.model_validate(settings).at(origin)
     except ValidationError as error:
-        raise config_error(error, Scenario, place) from None
+        raise config_error(error, Scenario, origin) from None

@@ -34,6 +34,7 @@ _MUST = {
     "tuple_type": "be a list",
     "too_short": "have {min_length} entries or more",
     "model_type": "be a section with keys",
+    "dict_type": "be a section with keys",
     "model_attributes_type": "be a section with keys",
 }
 _NUMERIC = re.compile(r"\s*([+-]?[\d.,_ ]*\d)\s*([^\d\s]*)\s*")

@@ -11,15 +11,27 @@ from servecast.hardware.yaml_source import KeyPath
 
 
 @dataclass(frozen=True)
+class Place:
+    """A line of a file, such as a sweep's, that changes a scenario. line: None if it is not known."""
+
+    file: Path
+    line: int | None
+
+
+# What changed a setting: `key=value` of --set, or a place.
+Setter = str | Place
+
+
+@dataclass(frozen=True)
 class Origin:
-    """file: None for a scenario made in Python. lines: key path -> line. overrides: key path -> `key=value`.
+    """file: None for a scenario made in Python. lines: key path -> line. overrides: key path -> what changed it.
 
     All origins are equal: they do not count when scenarios are compared.
     """
 
     file: Path | None = field(default=None, compare=False)
     lines: Mapping[KeyPath, int] = field(default_factory=dict, compare=False, repr=False)
-    overrides: Mapping[KeyPath, str] = field(default_factory=dict, compare=False)
+    overrides: Mapping[KeyPath, Setter] = field(default_factory=dict, compare=False)
 
     def line(self, path: KeyPath) -> int | None:
         """Line of `path`, or of its nearest parent that stands in the file."""
@@ -28,8 +40,8 @@ class Origin:
                 return self.lines[path[:end]]
         return None
 
-    def override(self, path: KeyPath) -> str | None:
-        """The override that set `path`, a parent of it, or, if no file has it, the last one inside it; None if the file
+    def override(self, path: KeyPath) -> Setter | None:
+        """The change that set `path`, a parent of it, or, if no file has it, the last one inside it; None if the file
         did.
         """
         for end in range(len(path), 0, -1):
@@ -43,6 +55,8 @@ class Origin:
         path = tuple(key.split(".")) if isinstance(key, str) else key
         dotted = ".".join(map(str, path)) or None
         override = self.override(path)
+        if isinstance(override, Place):
+            return ConfigError(problem, file=override.file, line=override.line, key=dotted, hint=hint)
         if override is not None:
             option = f"--set {override}"
             same = override.split("=", 1)[0].strip() == dotted
@@ -64,9 +78,9 @@ class Origin:
     def resolve(self, key: str, value: str) -> Path:
         """The path that `value` of `key` means; `~` is the home folder.
 
-        It is relative to the scenario file; set by an override or in Python, to the current folder.
+        It is relative to the file that sets it; set by --set or in Python, to the current folder.
         """
-        path = Path(value).expanduser()
-        if self.file is None or self.override(tuple(key.split("."))) is not None:
-            return path
-        return self.file.parent / path
+        path, override = Path(value).expanduser(), self.override(tuple(key.split(".")))
+        if isinstance(override, Place):
+            return override.file.parent / path
+        return path if self.file is None or override is not None else self.file.parent / path

@@ -187,18 +187,38 @@ class Scenario(Section):
         """Dotted keys of `effective()` that nobody set, in its order."""
         return tuple(_defaulted(self, self.effective(), "", all_unset=False))
 
-    def to_yaml(self, folder: Path | None = None) -> str:
-        """The effective scenario as a file that means the same in any folder: its paths are absolute.
+    def portable(self, folder: Path | None = None) -> dict[str, Any]:
+        """As `effective()`, with absolute paths: it means the same in any folder.
 
-        folder: where the file will lie; paths into it become relative, so that it can be moved as a whole.
+        folder: where it will lie; paths into it become relative, so that it can be moved as a whole.
         """
+        settings = self.effective()
+        for key, file in self.files().items():
+            *parents, last = key.split(".")
+            section = settings
+            for parent in parents:
+                section = section[parent]
+            if folder is not None and file.is_relative_to(folder.resolve()):
+                file = file.relative_to(folder.resolve())
+            section[last] = str(file)
+        return settings
+
+    def files(self) -> dict[str, Path]:
+        """The absolute path of every file that the settings name, by dotted key; it may not exist."""
+        settings = self.effective()
+        found = {key: _value(settings, key) for key in PATH_KEYS}
+        return {
+            key: self.origin.resolve(key, value).resolve()
+            for key, value in found.items()
+            if value is not None and (key.endswith("path") or looks_like_path(value))
+        }
+
+    def to_yaml(self, folder: Path | None = None) -> str:
+        """`portable()` as the text of a scenario file."""
         # Imported here: reading a scenario needs no YAML writer, and start-up time counts.
         import yaml
 
-        settings = self.effective()
-        for key in PATH_KEYS:
-            _make_portable(settings, key, self.origin, folder)
-        return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=110)
+        return yaml.safe_dump(self.portable(folder), sort_keys=False, allow_unicode=True, width=110)
 
 
 def _without_none(value: Any) -> Any:
@@ -216,16 +236,11 @@ def _defaulted(section: Section, settings: dict[str, Any], prefix: str, *, all_u
             yield f"{prefix}{name}"
 
 
-def _make_portable(settings: dict[str, Any], key: str, origin: Origin, folder: Path | None) -> None:
-    *parents, last = key.split(".")
-    for parent in parents:
-        settings = settings.get(parent) or {}
-    value = settings.get(last)
-    if value is not None and (last == "path" or looks_like_path(value)):
-        path = origin.resolve(key, value).resolve()
-        if folder is not None and path.is_relative_to(folder.resolve()):
-            path = path.relative_to(folder.resolve())
-        settings[last] = str(path)
+def _value(settings: dict[str, Any], key: str) -> Any:
+    value: Any = settings
+    for part in key.split("."):
+        value = None if value is None else value.get(part)
+    return value
 
 
 def looks_like_path(value: str) -> bool:

@@ -43,6 +43,12 @@ class DoesNotFitError(ServecastError):
     exit_code = 1
 
 
+class WorkersLostError(ServecastError):
+    """Processes or machines that worked for a sweep are gone, for want of memory, say. Not the input's fault."""
+
+    exit_code = 71
+
+
 class InvariantError(ServecastError):
     """A `check()` found an inconsistent state: a bug in servecast, never the user's fault."""
 

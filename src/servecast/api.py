@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from servecast.configs.accuracy import accuracy
 from servecast.configs.build import build_simulation
 from servecast.configs.fields import describe
+from servecast.configs.load import scenario_from
 from servecast.configs.scenario import Scenario
 from servecast.hardware.errors import ConfigError
 from servecast.hardware.prices import Price, PriceBook, load_prices
@@ -150,3 +151,9 @@ def _two_halves(progress: Progress) -> tuple[Progress, Progress]:
         lambda done, total: progress(done, 2 * total),
         lambda done, total: progress(total + done, 2 * total),
     )
+
+
+def summary_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The summary of the scenario with these `settings` (plain data), without its provenance: the work of a sweep."""
+    summary = simulate(scenario_from(settings)).summary
+    return {name: value for name, value in summary.items() if name != "provenance"}

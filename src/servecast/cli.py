@@ -149,14 +149,19 @@ register_reports(app)
 
 
 @app.command()
-def schema() -> None:
+def schema(
+    sweep: Annotated[bool, typer.Option("--sweep", help="Of sweep files instead.")] = False,
+) -> None:
     """Print the JSON schema of scenario files, for editors.
 
     Example: servecast schema > scenario.schema.json
     """
-    from servecast.commands.catalogue import print_schema
+    from servecast.commands.catalogue import print_schema, print_sweep_schema
 
-    print_schema()
+    if sweep:
+        print_sweep_schema()
+    else:
+        print_schema()
 
 
 cli_calibration.register(app)

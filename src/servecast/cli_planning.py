@@ -1,7 +1,8 @@
-"""Commands that plan: what load a deployment carries."""
+"""Commands that plan: what load a deployment carries; many scenarios at once."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +13,8 @@ from servecast.cli_options import Json, Overrides, Scenario
 def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
     app.command()(capacity)
+    app.command()(sweep)
+    app.command()(results)
 
 
 def capacity(
@@ -41,3 +44,41 @@ def capacity(
     )
     if not found:
         raise typer.Exit(1)
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="SWEEP.yaml", help="Sweep file (YAML).")],
+    overrides: Overrides = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for results.sqlite, tables and figures.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes. Default: one a core.")] = None,
+    backend: Annotated[str, typer.Option(help="loky (this machine), dask or ray.")] = "loky",
+    address: Annotated[str | None, typer.Option(help="Of a running Dask or Ray cluster.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on in --out: run only what is missing.")] = False,
+    json: Json = False,
+) -> None:
+    """Simulate every combination of the axes in a sweep file; one table, one row a point.
+
+    Example: servecast sweep sweeps/token-budget-x-kv-pool.yaml --out out/budget --jobs 2
+
+    Points that do not fit or fail are rows with their message. The exit code is 1 if no point has a result.
+    """
+    from servecast.commands.sweep import sweep_file
+    from servecast.sweeps.backends import Backend
+
+    chosen = Backend(backend, jobs, address)
+    if not sweep_file(file, overrides or [], chosen, out=out, resume=resume, as_json=json):
+        raise typer.Exit(1)
+
+
+def results(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a sweep.")],
+    sql: Annotated[str | None, typer.Option(help="A query. Default: SELECT * FROM points.")] = None,
+    json: Json = False,
+) -> None:
+    """Show what a sweep has stored so far, or query it; nothing is changed.
+
+    Example: servecast results out/budget --sql "SELECT * FROM points ORDER BY p99_ttft_ms LIMIT 5"
+    """
+    from servecast.commands.results import show_results
+
+    show_results(folder, sql, as_json=json)

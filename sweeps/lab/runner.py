@@ -16,6 +16,7 @@ from servecast.configs.scenario import Scenario
 from servecast.sweeps.lab.experiment import Experiment, Point
 from servecast.sweeps.lab.pages import PAGES
 from servecast.sweeps.lab.rows import Row
+from servecast.sweeps.summary_paths import figure_at
 
 Progress = Callable[[int, int], None]
 
@@ -73,15 +74,5 @@ def _write_gpu(folder: Path, fields: Mapping[str, Any]) -> Path:
 
 
 def _row(point: Point, figures: Mapping[str, Any]) -> Row:
-    columns = {header: _figure(figures, path) for header, path in point.part.columns.items()}
+    columns = {header: figure_at(figures, path) for header, path in point.part.columns.items()}
     return {"part": point.part.name, **point.labels, **columns}
-
-
-def _figure(figures: Mapping[str, Any], path: str) -> Any:
-    """The figure at `path`; of a list its length, of counts by reason their sum."""
-    value: Any = figures
-    for key in path.split("/"):
-        value = value[key]
-    if isinstance(value, list):
-        return len(value)
-    return sum(value.values()) if isinstance(value, Mapping) else value

@@ -58,6 +58,13 @@ def print_schema() -> None:
     print(json.dumps(scenario_json_schema(), indent=2))
 
 
+def print_sweep_schema() -> None:
+    """Print the JSON schema of sweep files."""
+    from servecast.sweeps.sweep_file import sweep_json_schema
+
+    print(json.dumps(sweep_json_schema(), indent=2))
+
+
 _WIDE = 200
 
 # Column title -> text of a cell, and whether it is a number.
