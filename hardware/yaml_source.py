@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ class YamlSource:
 def read_yaml(file: Path, hint: str | None = None) -> YamlSource:
     """Read `file`. Raises ConfigError if it is missing, not text, not YAML, or repeats a key.
 
-    hint: for a missing file, what would be right.
+    hint: for a missing file, what would be right. The same text is not parsed twice, as the points of a sweep share
+    their files. Nobody may change `data`.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")
@@ -48,6 +50,11 @@ def read_yaml(file: Path, hint: str | None = None) -> YamlSource:
         raise ConfigError("is a folder, not a YAML file", file=file) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot be read: {error}", file=file) from None
+    return _parsed(text, file)
+
+
+@lru_cache(maxsize=100)
+def _parsed(text: str, file: Path) -> YamlSource:
     return parse_yaml(text, file)
 
 

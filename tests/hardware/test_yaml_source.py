@@ -119,3 +119,12 @@ def test_plain_aliases_are_fine() -> None:
 )
 def test_what_cannot_be_read_has_its_line(text: str, message: str) -> None:
     assert message in told(text)
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "file.yaml"
+    file.write_text("x: 1")
+    first = read_yaml(file)
+    assert read_yaml(file) is first
+    file.write_text("x: 2")
+    assert read_yaml(file).data == {"x": 2}
