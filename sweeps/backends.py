@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import socket
 import threading
 import time
 import warnings
@@ -16,6 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from servecast.hardware.errors import ConfigError
 
@@ -127,6 +129,7 @@ def _ray(backend: Backend) -> Iterator[Run]:
 
     register_ray()
     try:
+        _check_answer(backend.address)
         if backend.address is None:
             ray.init(num_cpus=backend.jobs, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
         else:
@@ -139,6 +142,15 @@ def _ray(backend: Backend) -> Iterator[Run]:
             yield lambda calls: _in_rounds(parallel, calls, workers)
     finally:
         ray.shutdown()
+
+
+def _check_answer(address: str | None) -> None:
+    """Raise OSError if nothing listens at a `host:port`: Ray would wait for it for ever."""
+    if address is None:
+        return
+    parts = urlsplit(address if "://" in address else f"//{address}")
+    if parts.hostname and parts.port:
+        socket.create_connection((parts.hostname, parts.port), timeout=10).close()
 
 
 def _streamed(parallel: Any, calls: Iterable[Call]) -> Results:

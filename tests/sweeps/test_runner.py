@@ -83,5 +83,12 @@ def test_a_backend_that_makes_no_sense(settings: dict[str, Any], words: str) -> 
         Backend(**settings)
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
+def test_a_ray_cluster_that_does_not_answer(address: str) -> None:
+    pytest.importorskip("ray", reason="pip install 'servecast[ray]'")
+    with pytest.raises(ConfigError, match=f"--address: no ray cluster at {address}: .*refused"):
+        outcomes([1], Backend("ray", address=address))
+
+
 def test_no_tasks_need_no_workers() -> None:
     assert outcomes([], Backend("dask", address="tcp://nowhere:1")) == {}
