@@ -131,13 +131,23 @@ def count(folder: Path) -> int:
         return 0
 
 
+# Points of a quarter of a second, so that there is a middle to be stopped in.
+LONGER = "set: {workload.num_requests: 2500}\n"
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with the results of the longer sweep, run in one go."""
+    folder = tmp_path_factory.mktemp("unbroken")
+    sweep_file(write_sweep(folder, LONGER), [], Backend(jobs=1), out=folder / "out", resume=False, as_json=False)
+    return folder / "out"
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_stopped_and_resumed_it_is_as_if_it_had_never_been(
-    servecast: Servecast, tmp_path: Path, how: signal.Signals
+    servecast: Servecast, tmp_path: Path, unbroken: Path, how: signal.Signals
 ) -> None:
-    # Points of about 0.1 s, so that it is stopped in the middle.
-    sweep = write_sweep(tmp_path, "set: {workload.num_requests: 40, coast: false}\n")
-    broken, whole = tmp_path / "broken", tmp_path / "whole"
+    sweep, broken = write_sweep(tmp_path, LONGER), tmp_path / "broken"
     command = [sys.executable, "-m", "servecast", "sweep", str(sweep), "--jobs", "2", "--out", str(broken)]
     with subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
@@ -155,9 +165,8 @@ def test_stopped_and_resumed_it_is_as_if_it_had_never_been(
     assert f"holds {kept} results already. Add --resume" in again.stderr
 
     assert servecast("sweep", sweep, "--jobs", 2, "--out", broken, "--resume").returncode == 0
-    sweep_file(sweep, [], Backend(jobs=1), out=whole, resume=False, as_json=False)
-    assert rows(broken) == rows(whole)
-    assert count(broken) == count(whole) == 18
+    assert rows(broken) == rows(unbroken)
+    assert count(broken) == count(unbroken) == 18
 
 
 def test_resume_repeats_nothing(servecast: Servecast, stored: Path) -> None:
