@@ -7,14 +7,14 @@ from pathlib import Path
 from servecast.hardware.errors import ConfigError
 
 
-def write_whole(file: Path, text: str, option: str = "--out") -> str:
-    """Write `text`; an older file is replaced when all of it is written. Returns the file's name.
+def write_whole(file: Path, content: str | bytes, option: str = "--out") -> str:
+    """Write `content`; an older file is replaced when all of it is written. Returns the file's name.
 
     Raises ConfigError naming `option`.
     """
     unfinished = file.with_name(file.name + ".part")
     try:
-        unfinished.write_text(text, encoding="utf-8")
+        unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
         unfinished.replace(file)
     except OSError as error:
         unfinished.unlink(missing_ok=True)

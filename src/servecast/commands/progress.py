@@ -16,6 +16,8 @@ _LINE_EVERY_S = 15.0
 
 # Columns of a table that is not cut to the terminal.
 WIDE = 200
+# The same for a pipe or a file, where a row must be a line.
+UNCUT = 4000
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from servecast.commands.progress import WIDE
+from servecast.commands.progress import UNCUT
 from servecast.hardware.errors import ConfigError
 from servecast.reports.table_formats import to_rich
 from servecast.reports.tables import Column, Table
@@ -27,7 +27,7 @@ def show_results(folder: Path, sql: str | None, *, as_json: bool) -> None:
         print(json.dumps(list(table.rows), indent=2))
         return
     console = Console(highlight=False)
-    (console if console.is_terminal else Console(highlight=False, width=WIDE)).print(to_rich(table))
+    (console if console.is_terminal else Console(highlight=False, width=UNCUT)).print(to_rich(table))
 
 
 def _only_reading(action: int, *_about: object) -> int:

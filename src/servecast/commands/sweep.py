@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 
 from servecast.api import summary_of
-from servecast.commands.progress import WIDE, progress_bar
-from servecast.commands.run_files import write_whole
+from servecast.commands.files import write_whole
+from servecast.commands.progress import UNCUT, progress_bar
 from servecast.hardware.errors import ConfigError, WorkersLostError
 from servecast.reports.sweep_table import failures, sweep_frame, sweep_table
 from servecast.reports.table_formats import to_markdown, to_rich
@@ -93,7 +93,7 @@ def _plain(result: SweepResult) -> dict[str, object]:
 def _print(result: SweepResult, out: Path | None, written: Sequence[str]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print(result.sweep.name, style="bold", markup=False)
-    (console if console.is_terminal else Console(highlight=False, width=WIDE)).print(to_rich(sweep_table(result)))
+    (console if console.is_terminal else Console(highlight=False, width=UNCUT)).print(to_rich(sweep_table(result)))
     replicates = result.sweep.section.replicates
     means = f", means of {replicates} seeds with 95 % intervals" if replicates > 1 else ""
     console.print(f"{len(result.rows):,} points{means}; {len(result.failed):,} failed")
