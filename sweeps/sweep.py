@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from servecast.hardware.errors import ConfigError, nearest
+from servecast.hardware.errors import ConfigError, did_you_mean, nearest
 from servecast.sweeps.backends import Backend
 from servecast.sweeps.expressions import Expression
 from servecast.sweeps.grid import Point, points
@@ -66,6 +66,8 @@ def run_sweep(
     """
     grid, count = points(sweep), sweep.section.replicates
     table = _Table(sweep, _metrics(sweep, grid[0]))
+    labels, figures = list(grid[0].labels), [*table.metrics, *sweep.derived]
+    _check_columns(sweep, labels, figures)
     outcomes = run_stored(
         store,
         [planned for point in grid for planned in point.replicates(count)],
@@ -77,7 +79,21 @@ def run_sweep(
     )
     groups = [outcomes[start : start + count] for start in range(0, len(outcomes), count)]
     rows = [table.row(point, group) for point, group in zip(grid, groups, strict=True)]
-    return SweepResult(sweep, rows, list(grid[0].labels), [*table.metrics, *sweep.derived])
+    return SweepResult(sweep, rows, labels, figures)
+
+
+def _check_columns(sweep: SweepFile, labels: Sequence[str], figures: Sequence[str]) -> None:
+    """Raise ConfigError, before the work, for two columns of one name and for a figure of unknown columns."""
+    for name, count in Counter((*labels, *figures, "number", STATUS, MESSAGE, "seconds")).items():
+        if count > 1:
+            key = "axes" if name in labels else "derive" if name in sweep.derived else "metrics"
+            raise sweep.error(key, ConfigError(f"two columns would be called {name!r}"))
+    asked = sweep.section.figure
+    for key, names, known in (("y", asked.y, figures), ("x", (asked.x,) if asked.x else (), labels)):
+        for name in names:
+            if name not in known:
+                hint = did_you_mean(name, known)
+                raise sweep.error("figure", ConfigError(f"{key}: there is no column {name!r}", hint=hint))
 
 
 def _metrics(sweep: SweepFile, first: Point) -> Mapping[str, str]:

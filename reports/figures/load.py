@@ -21,7 +21,7 @@ def latency_vs_load(panels: Mapping[str, tuple[pd.DataFrame, float | None]], loa
     def fill(canvas: Any) -> None:
         axes = canvas.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
         for axis, (title, (frame, limit_ms)) in zip(axes, panels.items(), strict=True):
-            for marker, colour, (name, part) in _series(frame):
+            for marker, colour, (name, part) in series_of(frame):
                 part = part.sort_values("load")
                 axis.plot(part["load"], part["value_ms"], marker=marker, markersize=4.5, color=colour, label=name)
                 axis.fill_between(part["load"], part["low_ms"], part["high_ms"], color=colour, alpha=0.18, linewidth=0)
@@ -48,7 +48,7 @@ def throughput_per_gpu(frame: pd.DataFrame) -> Figure:
 
     def fill(canvas: Any) -> None:
         axis = canvas.subplots()
-        for marker, colour, (name, part) in _series(frame):
+        for marker, colour, (name, part) in series_of(frame):
             points = (part["tokens_per_s_per_user"], part["tokens_per_s_per_gpu"])
             axis.plot(*points, marker=marker, markersize=4.5, color=colour, label=name)
         best = _pareto(frame)
@@ -88,7 +88,7 @@ def cost_vs_load(frame: pd.DataFrame, load_label: str, cost_label: str) -> Figur
 
     def fill(canvas: Any) -> None:
         axis = canvas.subplots()
-        for marker, colour, (name, part) in _series(frame):
+        for marker, colour, (name, part) in series_of(frame):
             part = part.sort_values("load")
             axis.plot(part["load"], part["cost"], color=colour, label=name, marker=marker, markersize=4.5)
             missed = part[~part["meets"].astype(bool)]
@@ -150,7 +150,7 @@ def _slug(text: str) -> str:
     return "".join(letter if letter.isalnum() else "-" for letter in text.lower())
 
 
-def _series(frame: pd.DataFrame) -> Iterator[tuple[str, Any, tuple[str, pd.DataFrame]]]:
+def series_of(frame: pd.DataFrame) -> Iterator[tuple[str, Any, tuple[str, pd.DataFrame]]]:
     """Marker, colour, and name with rows of each series, in order of appearance."""
     import seaborn as sns
 

@@ -96,6 +96,13 @@ def test_a_changed_scenario_is_not_answered_from_old_results(write_sweep: WriteS
         ("metrics: kv_usage/mean/x\n", r"'kv_usage/mean/x' is no figure"),
         ("metrics: kv_usage\n", r"'kv_usage' is no figure"),
         (METRICS + "derive: {a: p99_tft_ms * 2}\n", r"derive: unknown name 'p99_tft_ms' .* Did you mean 'p99_ttft_ms'"),
+        (
+            METRICS + "figure: {y: p99_tft_ms}\n",
+            r"figure: y: there is no column 'p99_tft_ms'. Did you mean 'p99_ttft_ms'",
+        ),
+        (METRICS + "figure: {x: seeds}\n", r"figure: x: there is no column 'seeds'. Did you mean 'seed'"),
+        (METRICS + "derive: {seed: '1'}\n", r"axes: two columns would be called 'seed'"),
+        ("metrics: {status: saturation}\n", r"metrics: two columns would be called 'status'"),
         (METRICS + "derive: {a: saturation * 2}\n", r"derive: 'saturation \* 2' has no value for saturation = 'below'"),
     ],
 )

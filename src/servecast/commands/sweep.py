@@ -66,7 +66,11 @@ def _kept_results(store: Store, out: Path | None) -> Iterator[None]:
 
 
 def _write(result: SweepResult, folder: Path) -> list[str]:
-    """Table and figure in all formats; returns the names of the files."""
+    """Table and figures in all formats; returns the names of the files."""
+    # Pandas and Matplotlib take a second to import.
+    from servecast.reports.figures.style import draw
+    from servecast.reports.figures.sweep import sweep_figures
+
     frame = sweep_frame(result)
     written = [
         write_whole(folder / "table.csv", frame.to_csv(index=False)),
@@ -76,6 +80,10 @@ def _write(result: SweepResult, folder: Path) -> list[str]:
         buffer = io.BytesIO()
         frame.to_parquet(buffer, index=False)
         written.append(write_whole(folder / "table.parquet", buffer.getvalue()))
+    for figure in sweep_figures(result):
+        drawn = draw(figure)
+        written.append(write_whole(folder / f"{figure.name}.svg", drawn.svg))
+        written.append(write_whole(folder / f"{figure.name}.png", drawn.png))
     return [FILE_NAME, *written]
 
 
