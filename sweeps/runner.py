@@ -23,6 +23,11 @@ OK, FAILED, CRASHED = "ok", "failed", "crashed"
 
 Progress = Callable[[int, int], None]
 
+# After a worker died: so many tasks are tried one by one before the others run in parallel again.
+_SUSPECTS_A_WORKER = 4
+# With one job joblib would work in this very process.
+_APART = Backend("loky", 2)
+
 
 @dataclass(frozen=True)
 class Task(Generic[T]):
@@ -57,22 +62,59 @@ def run_tasks(
 ) -> None:
     """Call `work(task.content)` for each task, on the workers of `backend` (default: all cores of this machine).
 
-    work: a function at the top of a module, so that workers find it. An exception in it is the outcome of its task;
-    the others go on. on_done: called here, in the caller's process, for one outcome after the other, in any order;
-    what it raises ends the run. progress: called with (tasks done, tasks). Raises WorkersLostError if a worker
-    process dies, and ConfigError as `Backend` does; Ctrl-C leaves with KeyboardInterrupt. Whatever ends the run
-    early, outcomes handed over before are complete.
+    tasks: keys are distinct. work: a function at the top of a module, so that workers find it. An exception in it is
+    the outcome of its task, and so is, on this machine, the death of its process; the others go on. on_done: called
+    here, in the caller's process, for one outcome after the other, in any order; what it raises ends the run.
+    progress: called with (tasks done, tasks). Raises WorkersLostError if workers of a cluster are gone, and ConfigError
+    as `Backend` does; Ctrl-C leaves with KeyboardInterrupt. Whatever ends the run early, outcomes handed over before
+    are complete.
     """
     if not tasks:
         return
+    chosen, left = _sensible(backend or Backend(), len(tasks)), {task.key: task for task in tasks}
+
+    def keep(outcome: Outcome[R]) -> None:
+        del left[outcome.key]
+        on_done(outcome)
+        if progress is not None:
+            progress(len(tasks) - len(left), len(tasks))
+
+    while left:
+        try:
+            _run(list(left.values()), work, keep, chosen)
+        except WorkersLostError as error:
+            if not _died(error):
+                raise
+            # Tasks are sent out in order, so the one that was too much is among the first that have no outcome.
+            suspects = list(left.values())[: _SUSPECTS_A_WORKER * chosen.n_jobs]
+            _run_apart(suspects, work, keep)
+
+
+def _run(
+    tasks: Sequence[Task[T]], work: Callable[[T], R], keep: Callable[[Outcome[R]], None], backend: Backend
+) -> None:
     from joblib import delayed
 
-    chosen = _sensible(backend or Backend(), len(tasks))
-    with opened(chosen) as run, closing(run(delayed(attempt)(work, task) for task in tasks)) as outcomes:
-        for done, outcome in enumerate(_guarded(outcomes), start=1):
-            on_done(outcome)
-            if progress is not None:
-                progress(done, len(tasks))
+    with opened(backend) as run, closing(run(delayed(attempt)(work, task) for task in tasks)) as outcomes:
+        for outcome in _guarded(outcomes):
+            keep(outcome)
+
+
+def _run_apart(tasks: Sequence[Task[T]], work: Callable[[T], R], keep: Callable[[Outcome[R]], None]) -> None:
+    """One task after the other, each in a process of its own, up to the first that ends it."""
+    for task in tasks:
+        try:
+            _run([task], work, keep, _APART)
+        except WorkersLostError as error:
+            keep(Outcome(task.key, CRASHED, None, f"its process died, for want of memory perhaps: {error}", 0.0))
+            return
+
+
+def _died(error: WorkersLostError) -> bool:
+    """Whether a worker process of this machine died, rather than that work could not be sent to it."""
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    return isinstance(error.__cause__, TerminatedWorkerError)
 
 
 def attempt(work: Callable[[T], R], task: Task[T]) -> Outcome[R]:
@@ -110,5 +152,9 @@ def _guarded(outcomes: Iterator[Any]) -> Iterator[Any]:
         except StopIteration:
             return
         except Exception as error:
-            raise WorkersLostError(f"the workers were lost: {type(error).__name__}: {error}") from error
+            raise WorkersLostError(_first_line(f"the workers were lost: {type(error).__name__}: {error}")) from error
         yield outcome
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0]

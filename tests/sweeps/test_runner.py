@@ -14,6 +14,11 @@ from servecast.sweeps.runner import Outcome, Task, run_tasks
 from sweep_work import die, half
 
 
+def only_here(number: int) -> int:
+    """This module has no name that a worker could import it by."""
+    return number
+
+
 def outcomes(numbers: list[int], backend: Backend, work: Any = half) -> dict[str, Outcome[Any]]:
     found: dict[str, Outcome[Any]] = {}
     tasks = [Task(str(number), number) for number in numbers]
@@ -57,9 +62,16 @@ def test_progress_counts_tasks() -> None:
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
-def test_a_worker_that_dies_is_one_error() -> None:
-    with pytest.raises(WorkersLostError, match="the workers were lost: TerminatedWorkerError"):
-        outcomes(list(range(8)), Backend(jobs=2), die)
+def test_a_task_that_ends_its_process_is_an_outcome_and_the_others_go_on() -> None:
+    found = outcomes(list(range(12)), Backend(jobs=2), die)
+    assert {key: outcome.status for key, outcome in found.items() if outcome.status != "ok"} == {"3": "crashed"}
+    assert str(found["3"].message).startswith("its process died, for want of memory perhaps: ")
+    assert len(found) == 12
+
+
+def test_work_that_workers_do_not_find_is_one_error() -> None:
+    with pytest.raises(WorkersLostError, match="the workers were lost: "):
+        outcomes([1, 2, 3], Backend(jobs=2), only_here)
 
 
 def test_an_error_of_the_receiver_ends_the_run() -> None:
@@ -91,4 +103,4 @@ def test_a_ray_cluster_that_does_not_answer(address: str) -> None:
 
 
 def test_no_tasks_need_no_workers() -> None:
-    assert outcomes([], Backend("dask", address="tcp://nowhere:1")) == {}
+    assert outcomes([], Backend()) == outcomes([], Backend("dask", address="tcp://nowhere:1")) == {}
