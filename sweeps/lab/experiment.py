@@ -13,16 +13,15 @@ point for each combination. A summary path names a figure of the summary, inner 
 
 from __future__ import annotations
 
-import itertools
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from servecast.configs.overrides import apply_overrides
+from servecast.configs.overrides import Change, apply_changes
 from servecast.hardware.errors import ConfigError, did_you_mean
 from servecast.hardware.yaml_source import read_yaml
+from servecast.sweeps.axes import Axis, Case, change, combinations
 
 _FOLDER = Path(__file__).parent
 
@@ -31,11 +30,11 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Part:
-    """axes: name of an axis -> label -> changes by dotted key. columns: header -> path in the summary."""
+    """axes: by name. columns: header -> path in the summary."""
 
     name: str
-    changes: Settings
-    axes: Mapping[str, Mapping[Any, Settings]]
+    changes: Sequence[Change]
+    axes: Mapping[str, Axis]
     columns: Mapping[str, str]
 
 
@@ -71,17 +70,9 @@ class Experiment:
     def points(self) -> Iterator[Point]:
         """All points, part by part, the last axis fastest."""
         for part in self.parts:
-            for labels in itertools.product(*part.axes.values()):
-                changes = [part.changes]
-                changes += [values[label] for values, label in zip(part.axes.values(), labels, strict=True)]
-                yield Point(part, dict(zip(part.axes, labels, strict=True)), changed(self.scenario, changes))
-
-
-def changed(settings: Settings, changes: Sequence[Settings]) -> dict[str, Any]:
-    """`settings` with values by dotted key."""
-    # JSON is YAML, so that values keep their types on the way through the overrides.
-    overrides = [f"{key}={json.dumps(value)}" for change in changes for key, value in change.items()]
-    return apply_overrides(settings, overrides)[0]
+            for combination in combinations(list(part.axes.values())):
+                settings, _ = apply_changes(self.scenario, [*part.changes, *combination.changes])
+                yield Point(part, combination.labels, settings)
 
 
 def experiment_names() -> list[str]:
@@ -106,11 +97,14 @@ def load_experiment(name: str) -> Experiment:
 
 
 def _part(data: Mapping[str, Any]) -> Part:
-    axes = {name: _axis(values) for name, values in data["vary"].items()}
-    return Part(data["name"], data.get("set", {}), axes, data["columns"])
+    axes = {name: _axis(name, values) for name, values in data["vary"].items()}
+    return Part(data["name"], _changes(data.get("set", {})), axes, data["columns"])
 
 
-def _axis(values: Mapping[Any, Any]) -> Mapping[Any, Settings]:
-    if "key" in values:
-        return {value: {values["key"]: value} for value in values["values"]}
-    return values
+def _axis(name: str, values: Mapping[Any, Any]) -> Axis:
+    cases = {value: {values["key"]: value} for value in values["values"]} if "key" in values else values
+    return Axis(name, [Case({name: label}, _changes(settings)) for label, settings in cases.items()])
+
+
+def _changes(settings: Settings) -> list[Change]:
+    return [change(key, value, f"{key}={value}") for key, value in settings.items()]
