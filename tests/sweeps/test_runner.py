@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,11 +14,6 @@ from servecast.hardware.errors import ConfigError, WorkersLostError
 from servecast.sweeps.backends import Backend
 from servecast.sweeps.runner import Outcome, Task, run_tasks
 from sweep_work import die, half
-
-
-def only_here(number: int) -> int:
-    """This module has no name that a worker could import it by."""
-    return number
 
 
 def outcomes(numbers: list[int], backend: Backend, work: Any = half) -> dict[str, Outcome[Any]]:
@@ -69,9 +66,12 @@ def test_a_task_that_ends_its_process_is_an_outcome_and_the_others_go_on() -> No
     assert len(found) == 12
 
 
-def test_work_that_workers_do_not_find_is_one_error() -> None:
+def test_work_that_workers_do_not_find_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("only_in_this_process")
+    exec("def work(number): return number", module.__dict__)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
     with pytest.raises(WorkersLostError, match="the workers were lost: "):
-        outcomes([1, 2, 3], Backend(jobs=2), only_here)
+        outcomes([1, 2, 3], Backend(jobs=2), module.work)
 
 
 def test_an_error_of_the_receiver_ends_the_run() -> None:
