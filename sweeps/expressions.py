@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,17 +50,21 @@ class Expression:
 
     def value(self, values: Mapping[str, Any]) -> Any:
         """Its value with these `values` of names. Raises ConfigError if a name is unknown or the types do not fit."""
-        for name in self.names:
-            if name not in values:
-                # All valid names are hundreds.
-                guess = nearest(name, values)
-                hint = "Known are axes and dotted keys of the scenario" if guess is None else f"Did you mean {guess!r}?"
-                raise ConfigError(f"unknown name {name!r} in {self.text!r}", hint=hint)
+        self.check_names(values)
         try:
             return _value(self.root, values)
         except (TypeError, ArithmeticError, RecursionError) as error:
             used = ", ".join(f"{name} = {values[name]!r}" for name in sorted(self.names))
             raise ConfigError(f"{self.text!r} has no value for {used}: {error}") from None
+
+    def check_names(self, known: Collection[str]) -> None:
+        """Raise ConfigError if a name is none of `known`."""
+        for name in self.names:
+            if name not in known:
+                # All valid names are hundreds.
+                guess = nearest(name, known)
+                hint = "Known are axes and dotted keys of the scenario" if guess is None else f"Did you mean {guess!r}?"
+                raise ConfigError(f"unknown name {name!r} in {self.text!r}", hint=hint)
 
 
 def parse_expression(text: str) -> Expression:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +65,7 @@ def run_sweep(
     are rows with their message.
     """
     grid, count = points(sweep), sweep.section.replicates
-    table = _Table(sweep, _metrics(sweep, grid[0]))
+    table = _Table(sweep, _metrics(sweep, grid[0]), grid[0].values)
     labels, figures = list(grid[0].labels), [*table.metrics, *sweep.derived]
     _check_columns(sweep, labels, figures)
     outcomes = run_stored(
@@ -106,13 +106,22 @@ def _metrics(sweep: SweepFile, first: Point) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class _Table:
+    """metrics: column -> path in the summary. settings: names that expressions may use beside figures."""
+
     sweep: SweepFile
     metrics: Mapping[str, str]
+    settings: Collection[str]
 
     def check(self, outcome: Outcome[Any]) -> None:
-        """Raise ConfigError at the first result, not after the last, if a metric is unknown."""
-        if outcome.value is not None:
-            self._figures(outcome.value)
+        """Raise ConfigError at the first result, not after the last, if a figure is unknown."""
+        if outcome.value is None:
+            return
+        known = {*self.settings, *dict(flat(outcome.value)), *self._figures(outcome.value), *self.sweep.derived}
+        for expression in self.sweep.derived.values():
+            try:
+                expression.check_names(known)
+            except ConfigError as error:
+                raise self.sweep.error("derive", error) from None
 
     def row(self, point: Point, outcomes: Sequence[Outcome[Any]]) -> Row:
         summaries = [outcome.value for outcome in outcomes if outcome.value is not None]
