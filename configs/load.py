@@ -39,6 +39,8 @@ def read_scenario(path: Path) -> tuple[dict[str, Any], Origin]:
     if not isinstance(source.data, dict):
         problem = f"must hold a section with keys, found {describe(source.data)}"
         raise ConfigError(problem, file=source.file, line=1, hint="A scenario needs model, gpu and workload")
+    if "scenario" in source.data and "workload" not in source.data:
+        raise ConfigError("is no scenario but a file about one", file=source.file, hint="servecast sweep runs sweeps")
     return {"name": source.file.stem, **source.data}, Origin(source.file, source.lines)
 
 

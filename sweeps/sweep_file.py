@@ -145,6 +145,8 @@ def load_sweep(path: Path, overrides: Sequence[str] = ()) -> SweepFile:
     if not isinstance(source.data, dict):
         found = "is empty" if source.data is None else f"must hold a section with keys, found {describe(source.data)}"
         raise ConfigError(found, file=path, hint=_HINT)
+    if "workload" in source.data:
+        raise ConfigError("is a scenario, not a sweep", file=path, hint=f"servecast run simulates it. {_HINT}")
     try:
         section = SweepSection.model_validate(source.data)
     except ValidationError as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from servecast.configs.load import load_scenario
 from servecast.hardware.errors import ConfigError
 from servecast.sweeps.grid import Point, points
 from servecast.sweeps.sweep_file import load_sweep, sweep_json_schema
@@ -101,6 +102,14 @@ def test_paths_in_a_sweep_are_relative_to_it(write_sweep: WriteSweep, tmp_path: 
 def test_what_is_wrong_is_one_message(write_sweep: WriteSweep, text: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         grid(write_sweep(text))
+
+
+def test_a_scenario_is_no_sweep_and_a_sweep_no_scenario(write_sweep: WriteSweep, tmp_path: Path) -> None:
+    file = write_sweep("axes: {seed: [1]}")
+    with pytest.raises(ConfigError, match=r"small.yaml: is a scenario, not a sweep. servecast run simulates it"):
+        load_sweep(tmp_path / "small.yaml")
+    with pytest.raises(ConfigError, match=r"sweep.yaml: is no scenario but a file about one. servecast sweep runs"):
+        load_scenario(file)
 
 
 def test_an_error_in_the_scenario_names_its_file(write_sweep: WriteSweep, tmp_path: Path) -> None:
