@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,7 @@ class AllReduceGroup:
         self._answers = context.Queue()
         port = _free_port()
         self._workers = [
-            context.Process(target=_work, args=(rank, gpus, port, self._asked[rank], self._answers), daemon=True)
+            context.Process(target=_process, args=(rank, gpus, port, self._asked[rank], self._answers), daemon=True)
             for rank in range(gpus)
         ]
         for worker in self._workers:
@@ -77,8 +78,14 @@ class _AllReduceOperation:
         return self.group.run_s(self.bytes_)
 
 
+def _process(*arguments: Any) -> None:
+    """Ctrl-C is for the process that measures; it ends this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _work(*arguments)
+
+
 def _work(rank: int, gpus: int, port: int, asked: Any, answers: Any) -> None:
-    """A process: reduces a message of as many bytes as it is asked for, and answers seconds, or what went wrong."""
+    """Reduces a message of as many bytes as it is asked for, and answers seconds, or what went wrong."""
     try:
         timer = _Timer(rank, gpus, port)
     except Exception as error:
