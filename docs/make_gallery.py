@@ -51,6 +51,20 @@ EXAMPLES = (
         "run configs/preemption-swap.yaml --set scheduler.preemption=recompute",
         ("preemptions-over-time", "time-by-cause"),
     ),
+    Example(
+        "rates",
+        "A100 against H100, over the load",
+        "Three seeds a point. The report's first sentence says which carries the most within the limits.",
+        "sweep sweeps/rate-a100-h100.yaml",
+        ("latency-vs-load", "throughput-per-gpu", "cost-vs-load"),
+    ),
+    Example(
+        "budget",
+        "Token budget and KV pool",
+        "Two axes of numbers become heat maps.",
+        "sweep sweeps/token-budget-x-kv-pool.yaml",
+        ("heat-map-ttft-p99", "heat-map-output"),
+    ),
 )
 
 

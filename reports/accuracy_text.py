@@ -88,3 +88,19 @@ def _tables(accuracy: Mapping[str, Any]) -> Iterator[Table]:
     if residuals:
         columns = (Column("kernels", "kernels"), Column("residual", "error, median / p90"))
         yield Table("kernel-residuals", "Error of the kernel coefficients", columns, residuals)
+
+
+def accuracy_table(by_name: Mapping[str, Mapping[str, Any]]) -> Table:
+    """The error bands of several results side by side."""
+    rows = [
+        {
+            "name": name,
+            "label": accuracy.get("label", accuracy["calibration"]),
+            **{key: accuracy.get(f"{key}_pct") for key in _FIGURES},
+            "why": "; ".join(accuracy.get("widened", ())) or None,
+        }
+        for name, accuracy in by_name.items()
+    ]
+    columns = [Column("name", "point"), Column("label", "label")]
+    columns += [Column(key, name, PERCENT) for key, name in _FIGURES.items()]
+    return Table("accuracy", "Error bands", [*columns, Column("why", "widened because")], rows)

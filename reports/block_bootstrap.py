@@ -8,10 +8,11 @@ traffic. It says nothing of the model's own error.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from servecast.reports.diff import Change
 
 Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], float]
@@ -22,21 +23,6 @@ RESAMPLES = 400
 _VALUES_OF_BLOCK = 1000
 
 
-@dataclass(frozen=True)
-class Change:
-    """From `before` to `after`, and the 95 % interval of the difference; None where there is too little to tell."""
-
-    before: float
-    after: float
-    low: float | None
-    high: float | None
-
-    @property
-    def moved(self) -> bool | None:
-        """Whether the interval leaves out 0."""
-        return None if self.low is None or self.high is None else self.low > 0 or self.high < 0
-
-
 def change(before: Floats, after: Floats, statistic: Statistic, *, paired: bool, seed: int = 0) -> Change:
     """before, after: a value for each request in order of arrival, NaN for none. paired: the same requests arrive in
     both, so that the same blocks are drawn from both.
@@ -45,7 +31,7 @@ def change(before: Floats, after: Floats, statistic: Statistic, *, paired: bool,
     figures = [statistic(values) if len(values) else float("nan") for values in known]
     # Two values a block are few, but with fewer there is nothing to draw from.
     if min(map(len, known)) < 2 * BLOCKS:
-        return Change(figures[0], figures[1], None, None)
+        return Change(figures[0], figures[1])
     random = np.random.default_rng(seed)
     drawn = random.integers(BLOCKS, size=(2, RESAMPLES, BLOCKS))
     if paired:

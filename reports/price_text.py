@@ -19,6 +19,7 @@ PRICE_COLUMNS = (
     Column("source", "source"),
 )
 _COST_COLUMNS = (
+    Column("name", "of"),
     Column("usd_per_hour", "cost", DOLLARS_PER_HOUR),
     Column("input", "input", DOLLARS_PER_MILLION_TOKENS),
     Column("output", "output", DOLLARS_PER_MILLION_TOKENS),
@@ -30,18 +31,34 @@ _COST_COLUMNS = (
 
 
 def price_section(summary: Mapping[str, Any]) -> Iterator[Section]:
-    """Nothing where the summary knows no cost."""
-    cost = summary.get("cost")
-    if cost is None:
+    """Cost, power and price of one result; nothing where its summary knows no cost."""
+    yield from prices_section({str(summary["accuracy"]["gpu"]): summary})
+
+
+def prices_section(by_name: Mapping[str, Mapping[str, Any]]) -> Iterator[Section]:
+    """The same for several results side by side."""
+    known = {name: summary for name, summary in by_name.items() if "cost" in summary}
+    if not known:
         return
-    row = {"usd_per_hour": cost["usd_per_hour"], **cost["usd_per_million_tokens"], **summary["energy"]}
-    tables = [Table("cost", "Cost and power", _COST_COLUMNS, [row])]
-    if cost["price"] is None:
-        yield Section("Prices", ["No price of this GPU is known: give price.usd_per_gpu_hour."], tables=tables)
-        return
-    price = {"gpu": summary["accuracy"]["gpu"], **cost["price"]}
-    tables.append(Table("prices", "Prices", PRICE_COLUMNS, [price]))
-    yield Section("Prices", price_warnings([price]), tables=tables)
+    costs = [
+        {
+            "name": name,
+            "usd_per_hour": summary["cost"]["usd_per_hour"],
+            **summary["cost"]["usd_per_million_tokens"],
+            **summary["energy"],
+        }
+        for name, summary in known.items()
+    ]
+    prices = {summary["accuracy"]["gpu"]: summary["cost"]["price"] for summary in known.values()}
+    rows = [{"gpu": gpu, **price} for gpu, price in prices.items() if price is not None]
+    unknown = [gpu for gpu, price in prices.items() if price is None]
+    words = price_warnings(rows)
+    if unknown:
+        words.append(f"No price is known of {', '.join(unknown)}: give price.usd_per_gpu_hour.")
+    tables = [Table("cost", "Cost and power", _COST_COLUMNS, costs)]
+    if rows:
+        tables.append(Table("prices", "Prices", PRICE_COLUMNS, rows))
+    yield Section("Prices", words, tables=tables)
 
 
 def price_warnings(prices: list[dict[str, Any]]) -> list[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from servecast.configs.load import scenario_from
 from servecast.reports.tables import Column, Table
 
 _COLUMNS = (Column("key", "setting"), Column("value", "value"))
@@ -36,6 +37,27 @@ def settings_tables(settings: Mapping[str, Any], defaulted_keys: Collection[str]
     asked = [row for row in rows if not _is_default(row["key"], defaulted_keys)]
     defaults = [row for row in rows if _is_default(row["key"], defaulted_keys)]
     return Table("settings", "Settings", _COLUMNS, asked), Table("defaults", "Defaults", _COLUMNS, defaults)
+
+
+def common_settings(all_settings: Sequence[Mapping[str, Any]]) -> tuple[Table, Table]:
+    """Settings that all points of a sweep share: what differs from the defaults, and what does not."""
+    first, *others = (dict(flat_settings(settings)) for settings in all_settings)
+    shared = {key: value for key, value in first.items() if all(other.get(key, ...) == value for other in others)}
+    defaults = _default_settings()
+    rows = [{"key": key, "value": shown(value)} for key, value in shared.items()]
+    asked = [row for row in rows if defaults.get(row["key"], ...) != shared[row["key"]]]
+    rest = [row for row in rows if defaults.get(row["key"], ...) == shared[row["key"]]]
+    title = "Settings of all points"
+    return Table("settings", title, _COLUMNS, asked), Table("defaults", "Defaults", _COLUMNS, rest)
+
+
+def _default_settings() -> dict[str, Any]:
+    """What a scenario says that sets nothing but what it must."""
+    arrivals = {"process": "poisson", "request_rate": 1.0}
+    workload = {"num_requests": 1, "arrivals": arrivals, "lengths": {"profile": "sharegpt"}}
+    scenario = scenario_from({"model": "llama-3.1-8b", "gpu": "h100-sxm", "workload": workload})
+    unset, settings = scenario.defaulted_keys(), dict(flat_settings(scenario.effective()))
+    return {key: value for key, value in settings.items() if _is_default(key, unset)}
 
 
 def _is_default(key: str, defaulted_keys: Collection[str]) -> bool:

@@ -90,8 +90,10 @@ def _cell(column: Column, row: Row) -> Cell:
         return Cell(words(value), ("" if is_nothing(value) else str(value),))
     ends = () if column.interval is None else tuple(row.get(key) for key in column.interval)
     text = column.unit.text(value)
-    if ends and not any(map(is_nothing, ends)) and text != NOTHING:
-        text += " ({} to {})".format(*map(column.unit.text, ends))
+    low_high = [column.unit.text(end) for end in ends]
+    # An interval that is as narrow as the digits shown says nothing.
+    if NOTHING not in (text, *low_high) and set(low_high) - {text}:
+        text += " ({} to {})".format(*low_high)
     return Cell(text, tuple(map(column.unit.exact, (value, *ends))))
 
 

@@ -51,6 +51,15 @@ def check_narrow(page: Any) -> None:
     assert min(sizes) >= SMALLEST_READABLE_PX
 
 
+def check_print(page: Any) -> None:
+    """On paper (A4 with usual margins) nothing is cut off, and what was folded is open."""
+    page.set_viewport_size({"width": 718, "height": 1000})
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 718
+    assert page.locator("details:not([open])").count() == 0
+
+
 def check_sorting(page: Any, table: str, column: int) -> None:
     """A click on a header sorts upward, the next one downward."""
     cells = f"#table-{table} tbody tr td:nth-child({column})"

@@ -64,6 +64,7 @@ def throughput_per_gpu(frame: pd.DataFrame) -> Figure:
         axis.set(xlabel="output tokens/s per user", ylabel="output tokens/s per GPU")
         axis.set_xlim(left=0)
         axis.set_ylim(bottom=0)
+        thousands(axis.yaxis)
         _legend_below(canvas, axis)
 
     return Figure(

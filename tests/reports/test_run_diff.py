@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from servecast.commands.diff import read_diff, show_diff
-from servecast.reports.run_diff import settings_diff
+from servecast.reports.diff import settings_diff
 
 Stored = Callable[..., Path]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from page_checks import check_narrow, check_numbers, check_sorting, opened
+from page_checks import check_narrow, check_numbers, check_print, check_sorting, opened
 from servecast.commands.report import read_report, write_report
 from servecast.hardware.errors import ConfigError
 
@@ -64,9 +64,10 @@ def rgb(colour: str) -> list[int]:
     return [int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
 
 
-def test_on_a_telephone_it_can_be_read(browser: Any, page_file: Path) -> None:
+def test_on_a_telephone_and_on_paper_it_can_be_read(browser: Any, page_file: Path) -> None:
     with opened(browser, page_file, width=375) as page:
         check_narrow(page)
+        check_print(page)
 
 
 def test_nothing_is_simulated(run_folder: Path, tmp_path: Path) -> None:

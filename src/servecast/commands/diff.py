@@ -7,9 +7,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from servecast.reports.run_diff import Diff, diff_runs
+from servecast.hardware.errors import ConfigError
+from servecast.reports.diff import Diff
+from servecast.reports.run_diff import diff_runs
 from servecast.reports.stored_run import read_run
+from servecast.reports.stored_sweep import is_sweep, read_sweep
+from servecast.reports.sweep_diff import diff_sweeps
 from servecast.reports.table_formats import to_rich
+
+# Of output that no terminal limits.
+_WIDE = 160
 
 
 def show_diff(first: Path, second: Path, *, as_json: bool) -> None:
@@ -19,6 +26,8 @@ def show_diff(first: Path, second: Path, *, as_json: bool) -> None:
         print(json.dumps(diff.plain(), indent=2))
         return
     console = Console(highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = _WIDE
     console.print(f"A: {first}\nB: {second}\n", markup=False)
     if not diff.settings.rows:
         console.print("All settings are alike.\n")
@@ -32,4 +41,14 @@ def show_diff(first: Path, second: Path, *, as_json: bool) -> None:
 
 def read_diff(first: Path, second: Path) -> Diff:
     """What differs between two folders of one kind."""
+    kinds = [_kind(folder) for folder in (first, second)]
+    if kinds[0] != kinds[1]:
+        problem = f"is the folder of a {kinds[1]}, but {first} that of a {kinds[0]}"
+        raise ConfigError(problem, file=second, hint="Give two folders of one kind")
+    if kinds[0] == "sweep":
+        return diff_sweeps(read_sweep(first), read_sweep(second))
     return diff_runs(read_run(first), read_run(second))
+
+
+def _kind(folder: Path) -> str:
+    return "sweep" if is_sweep(folder) else "run"

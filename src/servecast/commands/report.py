@@ -9,6 +9,11 @@ from rich.console import Console
 from servecast.hardware.errors import ConfigError
 from servecast.reports.html_page import draw_figures, html_page, write_parts
 from servecast.reports.report import Report
+from servecast.reports.run_report import run_report
+from servecast.reports.stored_run import SUMMARY_FILE, read_run
+from servecast.reports.stored_sweep import is_sweep, read_sweep
+from servecast.reports.sweep_report import sweep_report
+from servecast.sweeps.store import FILE_NAME
 
 
 def write_report(folder: Path, page: Path | None) -> None:
@@ -30,12 +35,11 @@ def write_report(folder: Path, page: Path | None) -> None:
 
 def read_report(folder: Path) -> Report:
     """The report of whatever `folder` holds."""
-    from servecast.reports.run_report import run_report
-    from servecast.reports.stored_run import SUMMARY_FILE, read_run
-
     if not folder.is_dir():
         raise ConfigError("no such folder", file=folder)
     if (folder / SUMMARY_FILE).exists():
         return run_report(read_run(folder))
+    if is_sweep(folder):
+        return sweep_report(read_sweep(folder))
     hint = "servecast run, sweep and compare fill such a folder with --out DIR"
-    raise ConfigError("holds no results: no summary.json", file=folder, hint=hint)
+    raise ConfigError(f"holds no results: no {SUMMARY_FILE} or {FILE_NAME}", file=folder, hint=hint)
