@@ -17,7 +17,7 @@ import numpy as np
 from public_tables import TABLES
 from round_trip import groups_of
 
-from servecast.configs.kernel_tables.groups import Group
+from servecast.configs.kernel_tables.group import Group
 from servecast.hardware.measure.plan import Attention, Gemm, items
 from servecast.model.calibration.attention import AttentionRows
 from servecast.model.calibration.fitting import Rows, error_pair, fit

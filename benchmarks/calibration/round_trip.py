@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 from public_tables import TABLES, read_tables
 
-from servecast.configs.kernel_tables.groups import Group, kernel_groups
+from servecast.configs.kernel_tables.group import Group
+from servecast.configs.kernel_tables.groups import kernel_groups
 from servecast.hardware.engines import load_engine
 from servecast.hardware.gpus import load_gpu
 from servecast.model.calibration.fitting import ErrorPair, error_pair, fit, fold_numbers

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
+from servecast.configs.kernel_tables.attention_groups import attention_groups
 from servecast.configs.kernel_tables.choice import Choice
+from servecast.configs.kernel_tables.group import (
+    FLUSHED,
+    L2_MARGIN,
+    SIXTEEN_BIT,
+    Chosen,
+    Group,
+    nothing,
+    rows_of_kind,
+)
 from servecast.configs.kernel_tables.read import KernelTable
 from servecast.hardware.engines import (
     EngineProfile,
@@ -17,7 +26,6 @@ from servecast.hardware.engines import (
     NvlinkAllReduce,
     RingAllReduce,
 )
-from servecast.hardware.errors import InvariantError
 from servecast.hardware.gpus import Gpu
 from servecast.model.calibration.all_reduce import (
     SMALL_BYTES,
@@ -27,80 +35,40 @@ from servecast.model.calibration.all_reduce import (
     ring_values,
     small_values,
 )
-from servecast.model.calibration.attention import (
-    AttentionRows,
-    DecodeFit,
-    PrefillFit,
-    decode_values,
-    prefill_values,
-)
-from servecast.model.calibration.fitting import Form, Rows, Values
+from servecast.model.calibration.fitting import Values
 from servecast.model.calibration.gemm import GemmFit, GemmRows, gemm_values
 from servecast.model.precision import gemm_form
 
-_16_BIT = ("bfloat16", "float16", "half", "bf16", "fp16")
 # Group -> its names in a table, the weight dtype that stands for it, the arithmetic that the GPU must have.
 _GEMMS = {
-    "gemm_16bit": ("16bit", _16_BIT, "bfloat16", "16bit"),
+    "gemm_16bit": ("16bit", SIXTEEN_BIT, "bfloat16", "16bit"),
     "gemm_fp8": ("fp8", ("fp8", "float8_e4m3fn"), "fp8", "fp8"),
     "gemm_nvfp4": ("nvfp4", ("nvfp4",), "nvfp4", "fp4"),
 }
 _NARROWEST = 512
 # Tables time several copies of the weights one after the other; what of these stays in the L2 cache was not read from
 # memory.
-_COPIES, _L2_MARGIN = 6, 1.5
-# A KV cache up to here is so small that its bytes do not matter.
-_NO_BYTES = 1e6
-_HEAD_DIM = 128
+_COPIES = 6
 _GPU_COUNTS = (2, 4, 8)
-_FLUSHED = "flushed"
-
-
-@dataclass(frozen=True)
-class Group:
-    """name: of the group of coefficients. notes: rows that were left out, in words. source: files and engines."""
-
-    name: str
-    form: Form[Any]
-    rows: Rows
-    defaults: Values
-    notes: tuple[str, ...]
-    source: str
 
 
 def kernel_groups(tables: Sequence[KernelTable], gpu: Gpu, engine: EngineProfile) -> tuple[list[Group], list[str]]:
     """The groups that `tables` have rows of, and notes on those that came to nothing."""
-    chosen = [*_gemms(tables, gpu, engine), *_attentions(tables, gpu, engine), *_all_reduces(tables, gpu, engine)]
+    chosen = [*_gemms(tables, gpu, engine), *attention_groups(tables, gpu, engine), *_all_reduces(tables, gpu, engine)]
     notes = [f"{name}: no rows left: " + "; ".join(c.notes) for name, c, _ in chosen if not len(c) and c.notes]
     return [make(choice) for _, choice, make in chosen if len(choice)], notes
 
 
-_Chosen = tuple[str, Choice, Callable[[Choice], Group]]
-
-
-def _of(name: str, form: Form[Any], rows: Rows, defaults: Values, choice: Choice) -> Group:
-    return Group(name, form, rows, defaults, tuple(choice.notes), choice.source)
-
-
-def _nothing(choice: Choice) -> Group:
-    raise InvariantError(f"no group can be made of {len(choice)} rows")
-
-
-def _start(tables: Sequence[KernelTable], kind: str, gpu: Gpu) -> Choice | None:
-    choice = Choice(tables, kind)
-    return choice.of_gpu(gpu.key) if len(choice) else None
-
-
-def _gemms(tables: Sequence[KernelTable], gpu: Gpu, engine: EngineProfile) -> list[_Chosen]:
-    start = _start(tables, "gemm", gpu)
+def _gemms(tables: Sequence[KernelTable], gpu: Gpu, engine: EngineProfile) -> list[Chosen]:
+    start = rows_of_kind(tables, "gemm", gpu)
     if start is None:
         return []
     start.of_engine(engine.engine).newest()
     if not len(start):
-        return [("gemm", start, _nothing)]
+        return [("gemm", start, nothing)]
     known = [name for _, names, _, _ in _GEMMS.values() for name in names]
     start.keep(start.rows["gemm_dtype"].isin(known), "of number types without a form (fp8_block ...)")
-    chosen: list[_Chosen] = []
+    chosen: list[Chosen] = []
     for group, (kind, names, dtype, peak) in _GEMMS.items():
         choice = start.copy().only(start.rows["gemm_dtype"].isin(names))
         if not len(choice):
@@ -117,7 +85,7 @@ def _gemms(tables: Sequence[KernelTable], gpu: Gpu, engine: EngineProfile) -> li
 def _gemm_maker(name: str, form: GemmFit, coefficients: GemmCoefficients) -> Callable[[Choice], Group]:
     def make(choice: Choice) -> Group:
         rows = GemmRows(choice.column("latency_us") * 1e-6, *(choice.column(c) for c in "mnk"))
-        return _of(name, form, rows, gemm_values(coefficients, form.form), choice)
+        return Group.of(name, form, rows, gemm_values(coefficients, form.form), choice)
 
     return make
 
@@ -126,61 +94,16 @@ def _cold_gemms(choice: Choice, weight_bytes: float, gpu: Gpu) -> None:
     narrow = choice.rows[["n", "k"]].min(axis=1) < _NARROWEST
     choice.keep(~narrow, f"narrower than {_NARROWEST}")
     copies = choice.rows["n"] * choice.rows["k"] * weight_bytes * _COPIES
-    cold = (copies > _L2_MARGIN * gpu.l2_mb * 1e6) | (choice.rows["cache"] == _FLUSHED)
+    cold = (copies > L2_MARGIN * gpu.l2_mb * 1e6) | (choice.rows["cache"] == FLUSHED)
     choice.keep(cold, f"whose weights stay in the L2 cache ({_COPIES} copies)")
 
 
-def _attentions(tables: Sequence[KernelTable], gpu: Gpu, engine: EngineProfile) -> list[_Chosen]:
-    start = _start(tables, "attention", gpu)
-    if start is None:
-        return []
-    start.of_engine(engine.engine).newest()
-    start.keep(start.rows["window_size"].astype(float) == 0, "with a sliding window")
-    start.keep(start.rows["attn_dtype"].isin(_16_BIT), "that compute in 8 bit")
-    if not len(start):
-        return [("attention", start, _nothing)]
-    sizes = start.rows["head_dim"]
-    head_dim = _HEAD_DIM if _HEAD_DIM in set(sizes) else sizes.mode()[0]
-    start.keep(start.rows["head_dim"] == head_dim, f"of head sizes other than {head_dim:g}")
-    kernels = engine.kernels_for(gpu.key)
-    prefill = start.rows["step"] == 0
-    wide = start.rows["kv_cache_dtype"].isin(_16_BIT)
-    fp8_kv = kernels.decode_fp8_kv or kernels.decode
-    return [
-        (
-            "prefill",
-            start.copy().only(prefill & wide),
-            lambda choice: _attention("prefill", PrefillFit(gpu), "isl", prefill_values(kernels.prefill), choice),
-        ),
-        _decode("decode", DecodeFit(gpu, 2.0), start.copy().only(~prefill & wide), decode_values(kernels.decode)),
-        _decode("decode_fp8_kv", DecodeFit(gpu, 1.0), start.copy().only(~prefill & ~wide), decode_values(fp8_kv)),
-    ]
-
-
-def _decode(name: str, form: DecodeFit, choice: Choice, defaults: Values) -> _Chosen:
-    rows = choice.rows
-    choice.rows = rows.assign(context=rows["step"] + 1)
-    size = 2 * form.kv_bytes * rows["batch_size"] * choice.rows["context"] * rows["num_key_value_heads"]
-    size = size * rows["head_dim"]
-    cold = (size >= _L2_MARGIN * form.gpu.l2_mb * 1e6) | (size <= _NO_BYTES) | (rows["cache"] == _FLUSHED)
-    if len(rows):
-        choice.keep(cold, "whose KV cache stays in the L2 cache")
-    return name, choice, lambda choice: _attention(name, form, "context", defaults, choice)
-
-
-def _attention(name: str, form: PrefillFit | DecodeFit, tokens: str, defaults: Values, choice: Choice) -> Group:
-    heads = (choice.column(c).astype(np.int64) for c in ("num_heads", "num_key_value_heads", "head_dim"))
-    seconds = choice.column("latency_us") * 1e-6
-    rows = AttentionRows(seconds, choice.column("batch_size"), choice.column(tokens), *heads)
-    return _of(name, form, rows, defaults, choice)
-
-
-def _all_reduces(tables: Sequence[KernelTable], gpu: Gpu, engine: EngineProfile) -> list[_Chosen]:
-    start = _start(tables, "collective", gpu)
+def _all_reduces(tables: Sequence[KernelTable], gpu: Gpu, engine: EngineProfile) -> list[Chosen]:
+    start = rows_of_kind(tables, "collective", gpu)
     if start is None:
         return []
     start.keep(start.rows["op_name"] == "all_reduce", "of other collectives")
-    start.keep(start.rows["dtype"].isin(_16_BIT), "of 8-bit messages")
+    start.keep(start.rows["dtype"].isin(SIXTEEN_BIT), "of 8-bit messages")
     start.keep(start.rows["num_gpus"].isin(_GPU_COUNTS), "of other than 2, 4 or 8 GPUs")
     kernels = engine.kernels_for(gpu.key)
     nccl = start.copy().only(start.rows["kernel_source"].str.startswith("NCCL")).newest()
@@ -192,11 +115,11 @@ def _all_reduces(tables: Sequence[KernelTable], gpu: Gpu, engine: EngineProfile)
     return [_small(own, kernels, gpu), *rings] if over_nvlink else rings
 
 
-def _small(choice: Choice, kernels: KernelCoefficients, gpu: Gpu) -> _Chosen:
+def _small(choice: Choice, kernels: KernelCoefficients, gpu: Gpu) -> Chosen:
     name = "all_reduce_small"
     known = kernels.all_reduce
     defaults = small_values(known if isinstance(known, NvlinkAllReduce) else _guessed_small(gpu))
-    return name, choice, lambda choice: _of(name, SmallAllReduceFit(), _all_reduce_rows(choice), defaults, choice)
+    return name, choice, lambda choice: Group.of(name, SmallAllReduceFit(), _all_reduce_rows(choice), defaults, choice)
 
 
 def _guessed_small(gpu: Gpu) -> NvlinkAllReduce:
@@ -205,11 +128,11 @@ def _guessed_small(gpu: Gpu) -> NvlinkAllReduce:
     return NvlinkAllReduce(SMALL_BYTES, 5e-6, 0.1e-6, speed, speed, 5e-6, RingAllReduce({2: (0.0, speed)}))
 
 
-def _rings(nccl: Choice, kernels: KernelCoefficients, gpu: Gpu, *, over_nvlink: bool) -> list[_Chosen]:
+def _rings(nccl: Choice, kernels: KernelCoefficients, gpu: Gpu, *, over_nvlink: bool) -> list[Chosen]:
     """One group for each number of GPUs: above 8 MiB beside a kernel for small messages, else of all sizes."""
     if over_nvlink:
         nccl.keep(nccl.rows["bytes"] > SMALL_BYTES, "up to 8 MiB, which the engine's own kernel reduces")
-    chosen: list[_Chosen] = []
+    chosen: list[Chosen] = []
     for gpus in _GPU_COUNTS:
         name = f"all_reduce_{'large' if over_nvlink else 'pcie'}_n{gpus}"
         choice = nccl.copy().only(nccl.rows["num_gpus"] == gpus)
@@ -218,7 +141,7 @@ def _rings(nccl: Choice, kernels: KernelCoefficients, gpu: Gpu, *, over_nvlink: 
 
 
 def _ring_maker(name: str, gpus: int, defaults: Values) -> Callable[[Choice], Group]:
-    return lambda choice: _of(name, RingFit(gpus), _all_reduce_rows(choice), defaults, choice)
+    return lambda choice: Group.of(name, RingFit(gpus), _all_reduce_rows(choice), defaults, choice)
 
 
 def _all_reduce_rows(choice: Choice) -> AllReduceRows:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from servecast.configs.kernel_tables.groups import Group
+from servecast.configs.kernel_tables.group import Group
 from servecast.hardware.catalogue import is_path, normalised, user_file
 from servecast.hardware.engines import load_engine
 from servecast.hardware.errors import ConfigError

@@ -15,6 +15,8 @@ from servecast.model.kernels import PrefillAttention, decode_attention
 
 # Tokens from which a context, or a prompt, counts as long.
 LONG_CONTEXT, LONG_PROMPT = 4096, 1536
+# Kinds of heads from which whole kinds are held out: two for each fold.
+_MANY_KINDS = 10
 # A cause is seen in a time of which it makes this share.
 _SEEN = 0.1
 # So large a share of peak or bandwidth that the term vanishes.
@@ -58,10 +60,6 @@ def _shapes(rows: AttentionRows) -> NDArray[np.int64]:
         return kinds
     sizes = np.stack([kinds.astype(np.float64), rows.batch, rows.tokens])
     return np.unique(sizes, axis=1, return_inverse=True)[1].astype(np.int64)
-
-
-# Kinds of heads from which whole kinds are held out.
-_MANY_KINDS = 15
 
 
 @dataclass(frozen=True)

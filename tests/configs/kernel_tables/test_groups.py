@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from builders import real_engine
-from servecast.configs.kernel_tables.groups import Group, kernel_groups
+from servecast.configs.kernel_tables.group import Group
+from servecast.configs.kernel_tables.groups import kernel_groups
 from servecast.configs.kernel_tables.read import read_kernel_table
 from servecast.hardware.engines import load_engine
 from servecast.hardware.gpus import load_gpu
@@ -88,13 +89,19 @@ def test_attention_rows_are_prefills_or_decodes_by_their_step(tmp_path: Path) ->
         + "vllm,0.24.0,64,1,16383,32,8,128,bfloat16,bfloat16,900\n"
         + "vllm,0.24.0,64,1,16383,32,8,128,bfloat16,fp8,500\n"
         + "vllm,0.24.0,4,1,4095,32,8,128,bfloat16,bfloat16,20\n"
-        + "vllm,0.24.0,64,1,16383,32,8,64,bfloat16,bfloat16,400\n",
+        + "vllm,0.24.0,64,1,16383,32,8,64,bfloat16,bfloat16,400\n"
+        + "vllm,0.24.0,64,1,16383,32,8,96,bfloat16,bfloat16,400\n",
     )
 
-    assert {name: len(group.rows) for name, group in found.items()} == {"prefill": 1, "decode": 1, "decode_fp8_kv": 1}
+    assert {name: len(group.rows) for name, group in found.items()} == {
+        "prefill": 1,
+        "decode": 1,
+        "decode_fp8_kv": 1,
+        "decode_hd64": 1,
+    }
     assert vars(found["decode"].rows)["tokens"].tolist() == [16384]
     assert "1 whose KV cache stays in the L2 cache" in found["decode"].notes
-    assert "1 of head sizes other than 128" in found["decode"].notes
+    assert "1 of head sizes other than 64, 128 and 256" in found["decode"].notes
 
 
 def test_all_reduce_over_nvlink_has_a_small_kernel_and_rings_above_it(tmp_path: Path) -> None:
