@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,9 +18,10 @@ from servecast.hardware.gpus import Gpu
 from servecast.model.metrics import summarise
 from servecast.model.regime import regime
 from servecast.model.simulation import SimulationParameters, run_simulation
+from servecast.sweeps.backends import Backend
+from servecast.sweeps.runner import Outcome, Progress, Task, run_tasks
 
 Variant = Callable[[EngineProfile, Gpu], EngineProfile]
-Progress = Callable[[int, int], None]
 
 
 def calibrated(profile: EngineProfile, _gpu: Gpu) -> EngineProfile:
@@ -65,22 +66,19 @@ def predict(
 
     A run that cannot be simulated has a `problem`; nothing is raised for it.
     """
-    predictions = []
-    for prediction in _predictions(runs, variants, jobs):
-        predictions.append(prediction)
-        if progress is not None:
-            progress(len(predictions), len(runs))
-    return predictions
+    found: dict[str, Prediction] = {}
+
+    def keep(outcome: Outcome[Prediction]) -> None:
+        found[outcome.key] = outcome.value or Prediction(runs[int(outcome.key)], {}, outcome.message)
+
+    tasks = [Task(str(number), (run, variants)) for number, run in enumerate(runs)]
+    backend = Backend(jobs=None if jobs == -1 else jobs)
+    run_tasks(tasks, _predicted, on_done=keep, backend=backend, progress=progress)
+    return [found[task.key] for task in tasks]
 
 
-def _predictions(runs: Sequence[MeasuredRun], variants: Mapping[str, Variant], jobs: int) -> Iterator[Prediction]:
-    if jobs == 1 or len(runs) < 2:
-        yield from (predict_run(run, variants) for run in runs)
-        return
-    from joblib import Parallel, delayed
-
-    work = (delayed(predict_run)(run, variants) for run in runs)
-    yield from Parallel(n_jobs=jobs, return_as="generator")(work)
+def _predicted(content: tuple[MeasuredRun, Mapping[str, Variant]]) -> Prediction:
+    return predict_run(*content)
 
 
 def predict_run(run: MeasuredRun, variants: Mapping[str, Variant]) -> Prediction:
