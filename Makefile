@@ -1,11 +1,15 @@
-# make demo: the first answer on a fresh machine.  make test: everything that must hold.
+# make demo: which of three GPUs carries a chat service at the least cost.  make run: one simulation.
+# make test: everything that must hold.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo run test lint clean
 
 demo: $(VENV)/.installed
+	$(BIN)/servecast compare sweeps/compare-demo.yaml
+
+run: $(VENV)/.installed
 	$(BIN)/servecast run configs/quickstart.yaml
 
 test: $(VENV)/.installed-dev

@@ -71,7 +71,7 @@ def explain_capacity(figures: Mapping[str, Any]) -> Iterator[str]:
         yield _binding(figures, missed)
     if figures["at"] is not None:
         closest = figures["at"]["limits"][0]
-        yield f"At {load_text(figures['capacity'], figures)} all limits are met; the closest: {_limit(closest)}."
+        yield f"At {load_text(figures['capacity'], figures)} all limits are met; the closest: {limit_text(closest)}."
     yield _basis(figures)
     if not figures["precise"] and figures["capacity"] is not None and figures["above"] is not None:
         yield "The search ran out of simulations before it was as precise as asked."
@@ -86,11 +86,14 @@ def _binding(figures: Mapping[str, Any], missed: Mapping[str, Any]) -> str:
     grows = f"{where} more arrives than is served: the queue grows as long as the run lasts."
     if not over:
         return grows
-    text = f"{where} {'; '.join(_limit(limit) for limit in over)}: {'this binds' if len(over) == 1 else 'these bind'}."
+    text = (
+        f"{where} {'; '.join(limit_text(limit) for limit in over)}: {'this binds' if len(over) == 1 else 'these bind'}."
+    )
     return f"{text} The queue grows there." if missed["growing"] else text
 
 
-def _limit(limit: Mapping[str, Any]) -> str:
+def limit_text(limit: Mapping[str, Any]) -> str:
+    """A limit and its value, in words."""
     name = limit["limit"] if limit["cohort"] is None else f"{limit['limit']} in {limit['cohort']}"
     if limit["share"] is not None:
         return f"{name}: {limit['share']:.2%} meet it"

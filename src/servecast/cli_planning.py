@@ -1,4 +1,4 @@
-"""Commands that plan: what load a deployment carries; many scenarios at once."""
+"""Commands that plan: what load a deployment carries, which GPUs carry a load; many scenarios at once."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from servecast.cli_options import Json, Overrides, Scenario
 def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
     app.command()(capacity)
+    app.command()(compare)
     app.command()(sweep)
     app.command()(results)
 
@@ -43,6 +44,26 @@ def capacity(
         scenario, overrides or [], slo, options, attainment=attainment, per_cohort=per_cohort, as_json=json
     )
     if not found:
+        raise typer.Exit(1)
+
+
+def compare(
+    file: Annotated[Path, typer.Argument(metavar="COMPARE.yaml", help="Comparison file (YAML).")],
+    out: Annotated[Path | None, typer.Option(help="Folder for comparison.json, tables and results.sqlite.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes. Default: one a core.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on in --out: run only what is missing.")] = False,
+    json: Json = False,
+) -> None:
+    """Compare GPUs for one traffic: which carry it within the limits, how many it takes, and at what cost.
+
+    Example: servecast compare sweeps/compare-llama-70b.yaml --out out/llama-70b
+
+    The exit code is 1 if no candidate carries the load.
+    """
+    from servecast.commands.compare import compare_file
+    from servecast.sweeps.backends import Backend
+
+    if not compare_file(file, Backend("loky", jobs), out=out, resume=resume, as_json=json):
         raise typer.Exit(1)
 
 

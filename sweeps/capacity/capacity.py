@@ -18,6 +18,7 @@ from servecast.sweeps.capacity.judge import LimitValue, Question, needed_request
 from servecast.sweeps.capacity.load import LoadAxis, load_axis
 from servecast.sweeps.capacity.prober import Probe, Prober
 from servecast.sweeps.capacity.search import Attempt, Found, SearchRules, search
+from servecast.sweeps.intervals import student_t
 
 Progress = Callable[[int], None]
 
@@ -26,13 +27,11 @@ _TURNOVERS = 10
 # At the floor, a request comes once in so many times as it stays: they hardly meet.
 _FLOOR_SHARE = 0.002
 _CEILING_SHARE = 64.0
-# Student's t for a 95 % interval, by number of seeds.
-_STUDENT_95 = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
 
 
 @dataclass(frozen=True)
 class CapacityOptions:
-    """How to search. precision: see SearchRules. seeds: 1 to 10, for the seed-to-seed interval. most: simulations of
+    """How to search. precision: see SearchRules. seeds: 1 or more, for the seed-to-seed interval. most: simulations of
     the first search. band: also search with all times longer and shorter by the model's error. most_requests: of a
     simulation, however many are at once.
     """
@@ -99,7 +98,7 @@ def seed_half_width(by_seed: Sequence[float]) -> float:
     if len(by_seed) < 2:
         return 0.0
     values = np.asarray(by_seed)
-    return float(_STUDENT_95[len(by_seed)] * values.std(ddof=1) / math.sqrt(len(by_seed)) / values.mean())
+    return float(student_t(len(by_seed) - 1) * values.std(ddof=1) / math.sqrt(len(by_seed)) / values.mean())
 
 
 def find_capacity(
@@ -110,16 +109,18 @@ def find_capacity(
     attainment: float = 0.99,
     per_cohort: bool = False,
     guess: float | None = None,
+    slower: float = 1.0,
     progress: Progress | None = None,
 ) -> Capacity:
     """Search the highest load of `parameters` that meets `slo`.
 
     All simulations of a search draw the same requests in the same pattern of arrivals, only faster or slower. guess: a
-    load to begin at, from a search alike. progress: called with the number of simulations so far. Raises ConfigError
-    for traffic without a load to turn, DoesNotFitError if the model does not fit.
+    load to begin at, from a search alike. slower: factor by which every time is longer than predicted. progress: called
+    with the number of simulations so far. Raises ConfigError for traffic without a load to turn, DoesNotFitError if the
+    model does not fit.
     """
     options = options or CapacityOptions()
-    return _Search(parameters, slo, options, attainment, per_cohort, progress).answer(guess)
+    return _Search(parameters, slo, options, attainment, per_cohort, slower, progress).answer(guess)
 
 
 class _Search:
@@ -130,6 +131,7 @@ class _Search:
         options: CapacityOptions,
         attainment: float,
         per_cohort: bool,
+        slower: float,
         progress: Progress | None,
     ) -> None:
         if per_cohort and parameters.cohorts is None:
@@ -137,7 +139,8 @@ class _Search:
             raise ConfigError("is missing: per cohort, but there are none", key="cohorts", hint=hint)
         self._parameters, self._options, self._progress = parameters, options, progress
         self._axis = load_axis(parameters)
-        self._question = Question(slo, attainment, per_cohort, self._axis.steady)
+        self._stretch = slower
+        self._question = Question(slo, attainment, per_cohort, self._axis.steady).slower(slower, slower)
         self._simulations = 0
         workload = draw_workload(parameters.workload, np.random.SeedSequence(parameters.seed))
         rate, at_once = guess_load(parameters, workload, slo)
@@ -200,7 +203,7 @@ class _Search:
         come faster and limits are tighter by that.
         """
         prober = self._prober()
-        prober.stretch, prober.question = tpot, self._question.slower(tpot, ttft)
+        prober.stretch, prober.question = self._stretch * tpot, self._question.slower(tpot, ttft)
         return self._near(prober, load / tpot)
 
     def _near(self, prober: Prober, load: float) -> float | None:
@@ -209,7 +212,7 @@ class _Search:
         return search(self._counted(prober), load, rules).passed
 
     def _prober(self) -> Prober:
-        return Prober(self._parameters, self._axis, self._question, self._requests)
+        return Prober(self._parameters, self._axis, self._question, self._requests, self._stretch)
 
     def _counted(self, prober: Prober) -> Callable[[float], Attempt]:
         def attempt(load: float) -> Attempt:

@@ -52,6 +52,7 @@ def probe_figures(probe: Probe) -> dict[str, Any]:
         "growing": verdict.growing,
         "requests": probe.requests,
         "judged": verdict.judged,
+        "attained": verdict.attained,
         "in_system": probe.in_system,
         "limits": [_limit(limit) for limit in verdict.limits],
         "unservable": verdict.unservable,

@@ -71,7 +71,8 @@ class LimitValue:
 
 @dataclass(frozen=True)
 class Verdict:
-    """met: all limits are, and the queue does not grow. judged: requests. limits: worst first.
+    """met: all limits are, and the queue does not grow. limits: worst first. judged: requests; attained: share of them
+    that is within every limit by itself, those on statistics included.
 
     growing: more arrives than is served. stopped: a limit could no longer be met, and the run may have been ended then;
     its values are those known by that time. unservable: requests, by reason, that an idle replica could not run either.
@@ -80,6 +81,7 @@ class Verdict:
     met: bool
     limits: tuple[LimitValue, ...]
     judged: int
+    attained: float
     growing: bool
     stopped: bool
     unservable: dict[str, int]
@@ -135,7 +137,16 @@ def judge(result: SimulationResult, question: Question, *, stopped: bool = False
     values.sort(key=lambda value: -value.ratio)
     growing = question.steady and not stopped and _grows(result)
     met = all(value.met for value in values) and not growing and not stopped
-    return Verdict(met, tuple(values), int(chosen.sum()), growing, stopped, unservable)
+    attained = _attained(question.slo, times, failed, chosen)
+    return Verdict(met, tuple(values), int(chosen.sum()), attained, growing, stopped, unservable)
+
+
+def _attained(slo: Slo, times: dict[str, Floats], failed: Mask, chosen: Mask) -> float:
+    served = chosen & (failed | ~np.isnan(times["e2el"]))
+    good = served & ~failed
+    for metric, limit_s in slo.request_limits_s.items():
+        good &= ~(times[metric] > limit_s)
+    return float(good.sum() / served.sum()) if served.any() else 0.0
 
 
 def _cohorts(parameters: SimulationParameters, workload: Workload, chosen: Mask) -> Iterator[tuple[str | None, Mask]]:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from rich.console import Console
 
 from servecast.api import summary_of
 from servecast.commands.files import write_whole
 from servecast.commands.progress import UNCUT, progress_bar
-from servecast.hardware.errors import ConfigError, WorkersLostError
+from servecast.commands.stored import folder_store, kept_results
+from servecast.hardware.errors import ConfigError
 from servecast.reports.sweep_table import failures, sweep_frame, sweep_table
 from servecast.reports.table_formats import to_markdown, to_rich
 from servecast.sweeps.backends import Backend
-from servecast.sweeps.store import FILE_NAME, Store, open_store
+from servecast.sweeps.store import FILE_NAME
 from servecast.sweeps.sweep import SweepResult, run_sweep
 from servecast.sweeps.sweep_file import load_sweep
 
@@ -34,7 +33,7 @@ def sweep_file(
     if resume and out is None:
         raise ConfigError("needs --out DIR, the folder to go on with", key="--resume")
     sweep = load_sweep(path, overrides)
-    with _store(out, resume=resume) as store, _kept_results(store, out), progress_bar(sweep.name) as report:
+    with folder_store(out, resume=resume) as store, kept_results(store, out), progress_bar(sweep.name) as report:
         result = run_sweep(sweep, store, summary_of, backend=backend, progress=report)
     written = [] if out is None else _write(result, out)
     if as_json:
@@ -42,27 +41,6 @@ def sweep_file(
     else:
         _print(result, out, written)
     return len(result.failed) < len(result.rows)
-
-
-@contextmanager
-def _store(out: Path | None, *, resume: bool) -> Iterator[Store]:
-    with TemporaryDirectory() as scratch, open_store(out or Path(scratch), resume=resume) as store:
-        yield store
-
-
-@contextmanager
-def _kept_results(store: Store, out: Path | None) -> Iterator[None]:
-    """Where the work ends early, say what is there."""
-    try:
-        yield
-    except (KeyboardInterrupt, WorkersLostError):
-        outcomes = store.outcomes()
-        done = sum(outcome is not None for outcome in outcomes)
-        kept = "lost, for want of --out DIR" if out is None else f"in {out}; --resume runs the others"
-        Console(stderr=True, highlight=False, soft_wrap=True).print(
-            f"{done:,} of {len(outcomes):,} simulations were finished and are {kept}", markup=False
-        )
-        raise
 
 
 def _write(result: SweepResult, folder: Path) -> list[str]:

@@ -174,4 +174,4 @@ def test_a_trace_has_no_more_requests_than_were_recorded() -> None:
 def test_seeds_that_differ_widen_the_interval() -> None:
     assert seed_half_width([5.0]) == 0
     assert seed_half_width([5.0, 5.0, 5.0]) == 0
-    assert seed_half_width([4.9, 5.0, 5.1]) == pytest.approx(4.303 * 0.1 / 3**0.5 / 5)
+    assert seed_half_width([4.9, 5.0, 5.1]) == pytest.approx(4.30265 * 0.1 / 3**0.5 / 5)
