@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from servecast.hardware.errors import ConfigError, DoesNotFitError
-from servecast.model.arrivals import ConstantArrivals, GammaArrivals, PoissonArrivals
+from servecast.model.arrivals import BatchArrivals, ConstantArrivals, GammaArrivals, PoissonArrivals
 from servecast.model.lengths import EmpiricalLengths
 from servecast.model.simulation import SimulationParameters
 from servecast.model.slo import Slo
@@ -129,7 +129,10 @@ def _longer_outputs(parameters: SimulationParameters, count: int) -> SimulationP
         return None
     if isinstance(workload.lengths, EmpiricalLengths):
         count = len(workload.lengths)
-    drawn = draw_workload(replace(workload, num_requests=count), np.random.SeedSequence(parameters.seed))
+    # Lengths have a random stream of their own, so any arrivals will do.
+    drawn = draw_workload(
+        replace(workload, arrivals=BatchArrivals(), num_requests=count), np.random.SeedSequence(parameters.seed)
+    )
     outputs = np.maximum(np.rint(drawn.output_tokens * OUTPUT_FACTOR).astype(np.int64), 1)
     return replace(parameters, workload=replace(workload, lengths=EmpiricalLengths(drawn.prompt_tokens, outputs)))
 
