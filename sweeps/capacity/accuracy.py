@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from servecast.configs.accuracy import situation_of
+from servecast.hardware.accuracy import expected_error
 from servecast.model.simulation import SimulationParameters
 
-# TPOT, TTFT: 90 % of predictions lie within, for measured coefficients as docs/accuracy.md shows; for the others by
-# judgement, wider where less was measured.
-_BY_CALIBRATION = {
-    "measured": (0.10, 0.20),
-    "partial": (0.15, 0.25),
-    "sibling": (0.15, 0.25),
-    "datasheet": (0.25, 0.35),
-}
+# Percent, where nothing was measured that is near enough: a judgement.
+_UNKNOWN_TPOT, _UNKNOWN_TTFT = 50.0, 100.0
 
 
 @dataclass(frozen=True)
@@ -25,8 +21,12 @@ class AccuracyBand:
     basis: str
 
 
-def accuracy_band(parameters: SimulationParameters) -> AccuracyBand:
-    """The band for the GPU and engine of `parameters`."""
-    calibration = parameters.engine.kernels_for(parameters.gpu.key).calibration
-    tpot, ttft = _BY_CALIBRATION[calibration]
-    return AccuracyBand(tpot, ttft, f"calibration: {calibration}")
+def accuracy_band(parameters: SimulationParameters, load: str) -> AccuracyBand:
+    """The band of `parameters` under `load`, as model/regime.py has it."""
+    error = expected_error(situation_of(parameters, load))
+    basis = " and ".join(dict.fromkeys(error.basis[figure] for figure in ("tpot", "ttft") if figure in error.basis))
+    return AccuracyBand(
+        tpot=error.pct.get("tpot", _UNKNOWN_TPOT) / 100,
+        ttft=error.pct.get("ttft", _UNKNOWN_TTFT) / 100,
+        basis=basis or "nothing near enough was measured",
+    )

@@ -166,7 +166,7 @@ class _Search:
         if load is not None:
             capacity = replace(capacity, by_seed=(load, *self._other_seeds(load)))
         if load is not None and self._options.band:
-            band = accuracy_band(self._parameters)
+            band = accuracy_band(self._parameters, "light" if capacity.at is None else capacity.at.regime)
             slow = self._with_error(load, 1 + band.tpot, 1 + band.ttft)
             fast = self._with_error(load, 1 / (1 + band.tpot), 1 / (1 + band.ttft))
             capacity = replace(capacity, band=band, slow=slow, fast=fast)

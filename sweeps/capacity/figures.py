@@ -54,6 +54,7 @@ def probe_figures(probe: Probe) -> dict[str, Any]:
         "judged": verdict.judged,
         "attained": verdict.attained,
         "in_system": probe.in_system,
+        "regime": probe.regime,
         "limits": [_limit(limit) for limit in verdict.limits],
         "unservable": verdict.unservable,
         **probe.figures,

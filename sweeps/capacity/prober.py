@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from servecast.model.metrics import summarise
+from servecast.model.regime import regime
 from servecast.model.simulation import SimulationParameters, SimulationResult, run_simulation
 from servecast.model.workload import draw_workload
 from servecast.sweeps.capacity.judge import Question, Verdict, hopeless_stop, in_system, judge
@@ -35,7 +36,8 @@ KEPT = (
 class Probe:
     """One simulation of a search. load: in the axis's unit. in_system: requests that were there, on average.
 
-    figures: KEPT and `bound_by`, of the whole run; empty for a run that was stopped.
+    figures: KEPT and `bound_by`, of the whole run; empty for a run that was stopped. regime: of the load, as
+    model/regime.py has it.
     """
 
     load: float
@@ -43,6 +45,7 @@ class Probe:
     verdict: Verdict
     in_system: float
     figures: dict[str, Any]
+    regime: str
 
 
 @dataclass
@@ -79,10 +82,13 @@ class Prober:
         stop = hopeless_stop(parameters, workload, self.question)
         result = run_simulation(parameters, stop=None if to_the_end else stop)
         verdict = judge(result, self.question, stopped=stop.stopped)
-        figures = {} if stop.stopped else _figures(result)
-        return Probe(load, len(workload), verdict, float(in_system(result).mean()), figures), result
-
-
-def _figures(result: SimulationResult) -> dict[str, Any]:
-    summary = summarise(result)
-    return {name: summary[name] for name in (*KEPT, "bound_by")}
+        summary = {} if stop.stopped else summarise(result)
+        probe = Probe(
+            load=load,
+            requests=len(workload),
+            verdict=verdict,
+            in_system=float(in_system(result).mean()),
+            figures={name: summary[name] for name in (*KEPT, "bound_by")} if summary else {},
+            regime=regime(summary) if summary else "overload",
+        )
+        return probe, result
