@@ -65,6 +65,13 @@ EXAMPLES = (
         "sweep sweeps/token-budget-x-kv-pool.yaml",
         ("heat-map-ttft-p99", "heat-map-output"),
     ),
+    Example(
+        "comparison",
+        "Which GPU to buy",
+        "What `make demo` shows, as a report.",
+        "compare sweeps/compare-demo.yaml",
+        ("cost-ranking", "cost-over-load", "time-by-cause", "roofline"),
+    ),
 )
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from rich.console import Console
 
 from servecast.hardware.errors import ConfigError
+from servecast.reports.comparison_diff import diff_comparisons
 from servecast.reports.diff import Diff
 from servecast.reports.run_diff import diff_runs
+from servecast.reports.stored_comparison import is_comparison, read_comparison
 from servecast.reports.stored_run import read_run
 from servecast.reports.stored_sweep import is_sweep, read_sweep
 from servecast.reports.sweep_diff import diff_sweeps
@@ -45,10 +47,14 @@ def read_diff(first: Path, second: Path) -> Diff:
     if kinds[0] != kinds[1]:
         problem = f"is the folder of a {kinds[1]}, but {first} that of a {kinds[0]}"
         raise ConfigError(problem, file=second, hint="Give two folders of one kind")
+    if kinds[0] == "comparison":
+        return diff_comparisons(read_comparison(first), read_comparison(second))
     if kinds[0] == "sweep":
         return diff_sweeps(read_sweep(first), read_sweep(second))
     return diff_runs(read_run(first), read_run(second))
 
 
 def _kind(folder: Path) -> str:
+    if is_comparison(folder):
+        return "comparison"
     return "sweep" if is_sweep(folder) else "run"
