@@ -82,6 +82,14 @@ def test_nothing_is_simulated(run_folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "page.html").exists()
 
 
+def test_its_size_and_time_do_not_depend_on_the_number_of_requests(run_folder: Path, tmp_path: Path) -> None:
+    # A million requests make a large requests.csv, and nothing else that is larger.
+    for name in ("summary.json", "details.json", "series.csv", "distributions.csv", "scenario.yaml"):
+        (tmp_path / name).write_text((run_folder / name).read_text())
+    assert read_report(tmp_path).answer == read_report(run_folder).answer
+    assert (run_folder / "series.csv").read_text().count("\n") <= 1001
+
+
 def test_what_is_missing_or_broken_is_one_message(run_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nowhere: no such folder"):
         read_report(tmp_path / "nowhere")
