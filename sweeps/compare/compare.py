@@ -24,7 +24,7 @@ from servecast.sweeps.compare.ranking import (
 Found = Mapping[str, Any]
 
 # Changes with what `evaluate` does or gives, so that older stored results are not taken for answers.
-EVALUATION_VERSION = 1
+EVALUATION_VERSION = 2
 
 
 def task_content(comparison: Comparison, candidate: Candidate) -> dict[str, Any]:

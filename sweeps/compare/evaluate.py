@@ -39,6 +39,7 @@ _FLEET_FIGURES = (
     "p99_e2el_ms",
     "utilization",
     "kv_usage",
+    "roofline",
     "bound_by",
     "preemptions",
     "rejected",
