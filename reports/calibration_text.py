@@ -39,8 +39,8 @@ def groups_table(fitted: Sequence[FittedGroup]) -> Table:
             "shapes": one.fit.shapes,
             "median": one.fit.heldout.median_pct,
             "p90": one.fit.heldout.p90_pct,
-            "median_before": one.fit.before.median_pct,
-            "p90_before": one.fit.before.p90_pct,
+            "median_before": one.before.median_pct,
+            "p90_before": one.before.p90_pct,
         }
         for one in fitted
     ]
@@ -129,7 +129,9 @@ def remarks(fitted: Sequence[FittedGroup]) -> Iterator[str]:
             yield f"{one.group.name}: {name} stays at {one.group.defaults[name]:.4g}: {why}"
         if not one.fit.free:
             yield f"{one.group.name}: nothing was fitted; it is not written"
-        elif one.fit.heldout.median_pct >= one.fit.before.median_pct:
+        elif one.useless:
+            yield f"{one.group.name}: not written: {one.useless}"
+        elif one.fit.heldout.median_pct >= one.before.median_pct:
             yield f"{one.group.name}: no better on held-out shapes than the coefficients that were there"
         if one.group.notes:
             yield f"{one.group.name}: not used: " + "; ".join(one.group.notes)
@@ -147,7 +149,7 @@ def calibration_figures(fitted: Sequence[FittedGroup], host: HostFit | None, not
                 "standard_errors": dict(one.fit.standard_errors),
                 "shapes": one.fit.shapes,
                 "heldout": _figures(one.fit.heldout),
-                "before": _figures(one.fit.before),
+                "before": _figures(one.before),
                 "regimes": {name: _figures(error) for name, error in one.fit.by_regime.items()},
                 "source": one.group.source,
                 "not_used": list(one.group.notes),

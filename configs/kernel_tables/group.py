@@ -10,7 +10,7 @@ from servecast.configs.kernel_tables.choice import Choice
 from servecast.configs.kernel_tables.read import KernelTable
 from servecast.hardware.errors import InvariantError
 from servecast.hardware.gpus import Gpu
-from servecast.model.calibration.fitting import Form, Rows, Values
+from servecast.model.calibration.fitting import Floats, Form, Rows, Values
 
 SIXTEEN_BIT = ("bfloat16", "float16", "half", "bf16", "fp16")
 # The benchmark emptied the caches before each run.
@@ -21,7 +21,10 @@ L2_MARGIN = 1.5
 
 @dataclass(frozen=True)
 class Group:
-    """name: of the group of coefficients. notes: rows that were left out, in words. source: files and engines."""
+    """name: of the group of coefficients. notes: rows that were left out, in words. source: files and engines.
+
+    before_s: times of `rows` as the engine profile has them; it may know more than the form's coefficients.
+    """
 
     name: str
     form: Form[Any]
@@ -29,11 +32,13 @@ class Group:
     defaults: Values
     notes: tuple[str, ...]
     source: str
+    before_s: Floats
 
     @classmethod
     def of(cls, name: str, form: Form[Any], rows: Rows, defaults: Values, choice: Choice) -> Group:
-        """With the notes and the source of `choice`."""
-        return cls(name, form, rows, defaults, tuple(choice.notes), choice.source)
+        """With the notes and the source of `choice`; the profile's times are those of the defaults."""
+        before_s = form.seconds(rows, defaults)
+        return cls(name, form, rows, defaults, tuple(choice.notes), choice.source, before_s)
 
 
 # Name of the group, its rows, and what makes the group of them, if any are left.

@@ -85,7 +85,10 @@ def _gemms(tables: Sequence[KernelTable], gpu: Gpu, engine: EngineProfile) -> li
 def _gemm_maker(name: str, form: GemmFit, coefficients: GemmCoefficients) -> Callable[[Choice], Group]:
     def make(choice: Choice) -> Group:
         rows = GemmRows(choice.column("latency_us") * 1e-6, *(choice.column(c) for c in "mnk"))
-        return Group.of(name, form, rows, gemm_values(coefficients, form.form), choice)
+        group = Group.of(name, form, rows, gemm_values(coefficients, form.form), choice)
+        # the form multiplies arrays as it does numbers
+        before = form.form.seconds(rows.m, rows.n, rows.k).total_s  # type: ignore[arg-type]
+        return replace(group, before_s=np.asarray(before))
 
     return make
 

@@ -3,35 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from servecast.configs.kernel_tables.group import Group
 from servecast.hardware.catalogue import is_path, normalised, user_file
-from servecast.hardware.engines import load_engine
+from servecast.hardware.engines import KernelCoefficients, NvlinkAllReduce, load_engine
 from servecast.hardware.errors import ConfigError
 from servecast.hardware.gpus import Gpu
 from servecast.hardware.yaml_source import read_yaml
-from servecast.model.calibration.fitting import Fit
+from servecast.model.calibration.fitting import ErrorPair, Fit, error_pair
 
+_SMALL = "all_reduce_small"
+_NVLINK_GROUPS = (_SMALL, "all_reduce_large")
 _DIGITS = 4
 _ANY_ENGINE = "any"
 
 
 @dataclass(frozen=True)
 class FittedGroup:
-    """A group of coefficients and its fit; `fit.free` is empty where the rows determine nothing."""
+    """A group of coefficients and its fit; `fit.free` is empty where the rows determine nothing.
+
+    useless: why the fit is not written all the same.
+    """
 
     group: Group
     fit: Fit
+    useless: str = ""
+
+    @property
+    def written(self) -> bool:
+        return bool(self.fit.free) and not self.useless
+
+    @property
+    def before(self) -> ErrorPair:
+        """Error of the engine profile as it was, on the same rows."""
+        return error_pair(self.group.before_s, self.group.rows.seconds)
+
+
+def with_whole_all_reduce(fitted: Sequence[FittedGroup], kernels: KernelCoefficients) -> list[FittedGroup]:
+    """`fitted`, in which an all-reduce over NVLink is useless that lacks one of its regimes, here and in `kernels`."""
+    names = {one.group.name for one in fitted if one.fit.free}
+    nvlink = {name for name in names if name.startswith(_NVLINK_GROUPS)}
+    whole = _SMALL in nvlink and len(nvlink) > 1
+    if whole or isinstance(kernels.all_reduce, NvlinkAllReduce):
+        return list(fitted)
+    why = "over NVLink small messages (the engine's own kernel) and large ones (NCCL) are needed, or the GPU's stay"
+    return [replace(one, useless=why) if one.group.name in nvlink else one for one in fitted]
 
 
 def kernel_entries(fitted: Sequence[FittedGroup], gpu: Gpu, made_by: str) -> dict[str, Any]:
     """The groups as they stand below a GPU's key. made_by: who fitted and when, ends each source."""
     entries: dict[str, Any] = {"fitted_with": _peaks(gpu)}
     for one in fitted:
-        if one.fit.free:
+        if one.written:
             entries[one.group.name] = {_ANY_ENGINE: _entry(one, made_by)}
     return entries
 

@@ -111,7 +111,7 @@ class Fit:
     """values: all coefficients. kept: name -> why it stays at its default. free: those that were fitted.
 
     heldout: error of each row under a fit without its shape. by_regime: the same, of the regimes that have rows.
-    before: error of the defaults on the same rows. standard_errors: of the free coefficients.
+    standard_errors: of the free coefficients.
     """
 
     values: Values
@@ -120,7 +120,6 @@ class Fit:
     standard_errors: Mapping[str, float]
     heldout: ErrorPair
     by_regime: Mapping[str, ErrorPair]
-    before: ErrorPair
     shapes: int
 
 
@@ -150,7 +149,6 @@ def fit(form: Form[R], rows: R, defaults: Values) -> Fit:
         standard_errors=errors,
         heldout=error_pair(predicted, measured),
         by_regime={name: error_pair(predicted[mask], measured[mask]) for name, mask in regimes.items() if mask.any()},
-        before=error_pair(form.seconds(rows, defaults), measured),
         shapes=len(np.unique(form.shapes(rows))),
     )
 

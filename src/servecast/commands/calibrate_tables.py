@@ -9,7 +9,7 @@ from typing import Any
 from servecast.commands.progress import progress_bar
 from servecast.configs.kernel_tables.copies import copy_notes
 from servecast.configs.kernel_tables.groups import kernel_groups
-from servecast.configs.kernel_tables.profile import FittedGroup, kernel_entries
+from servecast.configs.kernel_tables.profile import FittedGroup, kernel_entries, with_whole_all_reduce
 from servecast.configs.kernel_tables.read import read_kernel_table
 from servecast.hardware.engines import EngineProfile
 from servecast.hardware.gpus import Gpu, gpu_key
@@ -28,7 +28,8 @@ def fits_of_tables(
         for done, group in enumerate(groups):
             report(done, len(groups))
             fitted.append(FittedGroup(group, fit(group.form, group.rows, group.defaults)))
-    found = any(one.fit.free for one in fitted)
+    fitted = with_whole_all_reduce(fitted, engine.kernels_for(gpu.key))
+    found = any(one.written for one in fitted)
     changes = {"kernels": {gpu.key: kernel_entries(fitted, gpu, made_by)}} if found else {}
     return fitted, changes, [*notes, *unused, *copy_notes(tables, gpu)]
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from builders import a_gpu, gemm_table_text, real_engine
+from servecast.configs.kernel_tables.group import Group
 from servecast.configs.kernel_tables.groups import kernel_groups
-from servecast.configs.kernel_tables.profile import FittedGroup, kernel_entries, profile_yaml
+from servecast.configs.kernel_tables.profile import (
+    FittedGroup,
+    kernel_entries,
+    profile_yaml,
+    with_whole_all_reduce,
+)
 from servecast.configs.kernel_tables.read import read_kernel_table
 from servecast.hardware.engines import EngineProfile, load_engine
+from servecast.model.calibration.all_reduce import AllReduceRows, RingFit
 from servecast.model.calibration.fitting import fit
 
 TRUE = {"t0_us": 5.0, "e_c": 0.7, "e_m": 0.8, "p": 3.0}
@@ -48,6 +57,24 @@ def test_a_second_calibration_adds_to_the_first(tmp_path: Path, entries: dict[st
 
     assert again.kernels_for("h100-sxm").gemm["16bit"].e_c == pytest.approx(0.7, rel=0.01)
     assert again.kernels_for("l40s").gemm["16bit"] == again.kernels_for("h100-sxm").gemm["16bit"]
+
+
+def fitted_group(name: str) -> FittedGroup:
+    form, defaults = RingFit(2), {"a_us": 10.0, "busbw_gbs": 100.0}
+    blank = AllReduceRows(np.ones(8), np.geomspace(1e6, 1e9, 8), np.full(8, 2))
+    rows = replace(blank, seconds=form.seconds(blank, {"a_us": 20.0, "busbw_gbs": 50.0}))
+    group = Group(name, form, rows, defaults, (), "a test", form.seconds(rows, defaults))
+    return FittedGroup(group, fit(form, rows, defaults))
+
+
+def test_one_regime_of_an_all_reduce_over_nvlink_is_not_written_where_the_other_is_unknown() -> None:
+    small, large = fitted_group("all_reduce_small"), fitted_group("all_reduce_large_n2")
+    pcie, unmeasured = fitted_group("all_reduce_pcie_n2"), real_engine().default_kernels
+
+    alone = with_whole_all_reduce([large, pcie], unmeasured)
+    assert [one.written for one in alone] == [False, True]
+    assert "small messages" in alone[0].useless
+    assert all(one.written for one in with_whole_all_reduce([small, large], unmeasured))
 
 
 def test_an_entry_is_replaced_as_a_whole(tmp_path: Path, entries: dict[str, object]) -> None:

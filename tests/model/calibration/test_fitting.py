@@ -40,7 +40,6 @@ def test_finds_the_coefficients_that_made_the_times() -> None:
         {n: TRUE[n] for n in found.free}, rel=1e-3
     )
     assert found.heldout.median_pct < 0.01
-    assert found.before.median_pct > 3
 
 
 def test_noise_shows_as_the_error_of_what_was_held_out() -> None:
