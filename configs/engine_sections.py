@@ -138,6 +138,8 @@ class ReplicaSection(Section):
         description="How tokens reach experts on other GPUs. Default: not at all, an all-reduce adds the outputs up.",
     )
 
+    enforce_eager: Switch = Field(default=False, description="Run without CUDA graphs and compilation.")
+
     @model_validator(mode="after")
     def _known_block_size(self) -> Self:
         sizes = ", ".join(map(str, BLOCK_SIZES))

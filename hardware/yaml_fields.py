@@ -44,7 +44,7 @@ class Fields:
     def has(self, key: str | int) -> bool:
         return self.values.get(key) is not None
 
-    def number(self, key: str, *, zero: bool = False) -> float:
+    def number(self, key: str | int, *, zero: bool = False) -> float:
         """A finite number above 0, or from 0 on if `zero`."""
         right = "a number, 0 or more" if zero else "a number above 0"
         value = self._present(key, right)
@@ -61,6 +61,13 @@ class Fields:
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise self.error(key, f"must be a whole number, 1 or more, found {value!r}")
         return value
+
+    def numbers(self, key: str) -> tuple[float, ...]:
+        """A list of numbers above 0."""
+        value = self._present(key, "a list of numbers above 0")
+        if not isinstance(value, list) or not all(_positive(item) for item in value):
+            raise self.error(key, f"must be a list of numbers above 0, as [1, 2.5], found {value!r}")
+        return tuple(float(item) for item in value)
 
     def flag(self, key: str) -> bool:
         value = self._present(key, "true or false")
@@ -110,3 +117,8 @@ class Fields:
         if not self.has(key):
             raise self.error(key, f"is missing; it must be {right}")
         return self.values[key]
+
+
+def _positive(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value) and value > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from servecast.hardware.engines import NvlinkAllReduce, RingAllReduce
+from servecast.hardware.engines import AllReduceTable, NvlinkAllReduce, RingAllReduce
 from servecast.model.architecture import Attention, LatentAttention
 from servecast.model.collectives import pcie_share
 from servecast.model.kernel_groups import special_groups
@@ -32,7 +32,7 @@ def _all_reduce(parameters: SimulationParameters) -> Iterator[str]:
     gpus, gpu = parameters.layout.tensor_parallel_size, parameters.gpu
     kernels = parameters.engine.kernels_for(gpu.key)
     measured = gpus in gpu.all_reduce or isinstance(kernels.all_reduce, RingAllReduce)
-    if gpus == 1 or measured or isinstance(kernels.all_reduce, NvlinkAllReduce):
+    if gpus == 1 or measured or isinstance(kernels.all_reduce, AllReduceTable | NvlinkAllReduce):
         return
     if gpu.link is not None and gpu.link.domain_gpus >= gpus:
         yield (

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
-from servecast.hardware.engines import KernelCoefficients, NvlinkAllReduce, PcieShare, RingAllReduce
+from servecast.hardware.engines import AllReduceTable, KernelCoefficients, NvlinkAllReduce, PcieShare, RingAllReduce
 from servecast.hardware.gpus import Gpu
 from servecast.model.kernels import Floats
 
@@ -34,7 +36,9 @@ def collective_seconds(bytes_: Floats, gpus: int, gpu: Gpu, kernels: KernelCoeff
     if gpus in gpu.all_reduce:
         return ring_seconds(bytes_, gpus, RingAllReduce(gpu.all_reduce))
     # Over PCIe more GPUs than were measured are another machine's matter: its topology decides.
-    if isinstance(form, NvlinkAllReduce) or (isinstance(form, RingAllReduce) and gpus <= max(form.per_gpus)):
+    if isinstance(form, AllReduceTable | NvlinkAllReduce) or (
+        isinstance(form, RingAllReduce) and gpus <= max(form.per_gpus)
+    ):
         return all_reduce_seconds(bytes_, gpus, form)
     link = gpu.link
     if link is None or link.domain_gpus < gpus:
@@ -45,8 +49,10 @@ def collective_seconds(bytes_: Floats, gpus: int, gpu: Gpu, kernels: KernelCoeff
     return link_all_reduce_seconds(bytes_, gpus, link.bytes_per_s)
 
 
-def all_reduce_seconds(bytes_: Floats, gpus: int, form: NvlinkAllReduce | RingAllReduce) -> Floats:
+def all_reduce_seconds(bytes_: Floats, gpus: int, form: AllReduceTable | NvlinkAllReduce | RingAllReduce) -> Floats:
     """Sum `bytes_` (per GPU) over `gpus` GPUs of one server."""
+    if isinstance(form, AllReduceTable):
+        return _table_seconds(bytes_, *form.per_gpus[_measured_number(gpus, form.per_gpus)])
     if isinstance(form, RingAllReduce):
         return ring_seconds(bytes_, gpus, form)
     ring = 2.0 * (gpus - 1) / gpus * bytes_
@@ -58,8 +64,7 @@ def all_reduce_seconds(bytes_: Floats, gpus: int, form: NvlinkAllReduce | RingAl
 
 def ring_seconds(bytes_: Floats, gpus: int, form: RingAllReduce) -> Floats:
     """With the figures for the largest measured number of GPUs up to `gpus` (else for the smallest)."""
-    measured = [number for number in form.per_gpus if number <= gpus]
-    fixed, speed = form.per_gpus[max(measured) if measured else min(form.per_gpus)]
+    fixed, speed = form.per_gpus[_measured_number(gpus, form.per_gpus)]
     return fixed + 2.0 * (gpus - 1) / gpus * bytes_ / speed
 
 
@@ -84,4 +89,15 @@ def pcie_ring(gpus: int, gpu: Gpu, kernels: KernelCoefficients) -> tuple[float, 
 
 def pcie_share(gpus: int, kernels: KernelCoefficients) -> PcieShare:
     """Of servers with `gpus` GPUs, or with the next smaller measured number."""
-    return kernels.pcie[max((n for n in kernels.pcie if n <= gpus), default=min(kernels.pcie))]
+    return kernels.pcie[_measured_number(gpus, kernels.pcie)]
+
+
+def _measured_number(gpus: int, measured: Collection[int]) -> int:
+    return max((number for number in measured if number <= gpus), default=min(measured))
+
+
+def _table_seconds(bytes_: Floats, sizes: tuple[float, ...], seconds: tuple[float, ...]) -> Floats:
+    """Straight lines between the logarithms; constant below the table, at the last two sizes' bandwidth above it."""
+    between = np.exp(np.interp(np.log(bytes_), np.log(sizes), np.log(seconds)))
+    slope = (seconds[-1] - seconds[-2]) / (sizes[-1] - sizes[-2])
+    return np.asarray(between + slope * np.maximum(bytes_ - sizes[-1], 0.0))

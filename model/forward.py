@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from servecast.hardware.engines import EngineProfile
+from servecast.hardware.engines import CudaGraphs, EngineProfile
 from servecast.hardware.gpus import Gpu
 from servecast.model.architecture import Architecture
 from servecast.model.attention_cost import AttentionCost, WindowCost, attention_cost
-from servecast.model.layer_cost import CostByCause, price_tokens
+from servecast.model.graphs import captured_tokens, launch_s, padded
+from servecast.model.kernels import Floats
+from servecast.model.layer_cost import CostByCause, LayerCost, price_tokens
 from servecast.model.layer_forms import layer_cost
 from servecast.model.precision import KV_BYTES
 
@@ -108,13 +110,14 @@ def build_forward_pass(
     tensor_parallel_size: int,
     max_tokens: int,
     max_rows: int,
+    enforce_eager: bool = False,
     enable_expert_parallel: bool = False,
     all2all_backend: str | None = None,
 ) -> ForwardPass:
     """Tables for steps of up to `max_tokens` tokens of which up to `max_rows` (not more) emit one.
 
-    A 16-bit dtype means "as the checkpoint is": a quantised one stays so. enable_expert_parallel, all2all_backend: as
-    in ReplicaLayout. Raises ConfigError for weights that no kernel of the GPU takes.
+    A 16-bit dtype means "as the checkpoint is": a quantised one stays so. enforce_eager, enable_expert_parallel,
+    all2all_backend: as in ReplicaLayout. Raises ConfigError for weights that no kernel of the GPU takes.
     """
     kv_bytes = KV_BYTES[kv_cache_dtype]
     cost = layer_cost(
@@ -127,13 +130,14 @@ def build_forward_pass(
         expert_parallel=enable_expert_parallel,
         all2all_backend=all2all_backend,
     )
-    layers = price_tokens(cost, architecture, np.arange(1, max_tokens + 1, dtype=np.float64))
     rows = np.arange(1, max_rows + 1, dtype=np.float64)
-    steady_layers = price_tokens(cost, architecture, rows, decodes=True)
     head = cost.lm_head(rows, architecture.vocab_size)
     attention = attention_cost(architecture, cost, kv_bytes)
+    captured = _Captured.of(engine, max_rows, attention.decode_fixed_s, eager=enforce_eager)
+    layers = captured.layers(cost, architecture, np.arange(1, max_tokens + 1, dtype=np.float64))
+    steady_layers = captured.layers(cost, architecture, rows, decodes=True)
     host = engine.host
-    steady = steady_layers.total_s + head.total_s + host.step_s + attention.decode_fixed_s
+    steady = steady_layers.total_s + head.total_s + host.step_seconds(tensor_parallel_size) + attention.decode_fixed_s
     steady += (host.request_s + attention.decode_per_request_s) * rows
     return ForwardPass(
         attention=attention,
@@ -143,9 +147,40 @@ def build_forward_pass(
         layers_s=[0.0, *layers.total_s.tolist()],
         head_s=[0.0, *head.total_s.tolist()],
         steady_s=[0.0, *steady.tolist()],
-        host_step_s=host.step_s,
+        host_step_s=host.step_seconds(tensor_parallel_size),
         host_request_s=host.request_s,
     )
+
+
+@dataclass(frozen=True)
+class _Captured:
+    """How a step's layers are launched. attention_s: the fixed part of attention, which hides launches too."""
+
+    graphs: CudaGraphs | None
+    tokens: list[int]
+    attention_s: float
+    eager: bool
+
+    @classmethod
+    def of(cls, engine: EngineProfile, max_num_seqs: int, attention_s: float, *, eager: bool) -> _Captured:
+        graphs = engine.graphs
+        return cls(graphs, [] if graphs is None or eager else captured_tokens(graphs, max_num_seqs), attention_s, eager)
+
+    def layers(
+        self, cost: LayerCost, architecture: Architecture, tokens: Floats, *, decodes: bool = False
+    ) -> CostByCause:
+        """All layers for each of `tokens`, padded to a captured number, or as long as their launches if that is longer.
+
+        What attention takes by the context does not hide launches: the time of a step stays affine in it, and comes
+        out too long by that where launches are the limit.
+        """
+        if self.graphs is None:
+            return price_tokens(cost, architecture, tokens, decodes=decodes)
+        layers = price_tokens(cost, architecture, padded(tokens, self.tokens), decodes=decodes)
+        launches = launch_s(tokens, self.tokens, architecture.num_layers, self.graphs, eager=self.eager)
+        idle_s = np.maximum(launches - self.attention_s - layers.total_s, 0.0)
+        nothing = np.zeros_like(tokens)
+        return layers + CostByCause(nothing, nothing, idle_s, nothing)
 
 
 def without_head(cost: ForwardPass) -> ForwardPass:

@@ -7,18 +7,15 @@ stand in hardware/engines/kernels/.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from servecast.hardware.engines import (
-    DecodeCoefficients,
-    GemmCoefficients,
-    PrefillCoefficients,
-)
+from servecast.hardware.engines import DecodeCoefficients, GemmCoefficients, PrefillCoefficients
+from servecast.hardware.engines.profile import TOKEN_EDGES
 
 Floats = NDArray[np.float64]
 
@@ -82,8 +79,20 @@ class GemmForm:
         memory = traffic / (c.e_m * self.bytes_per_s)
         fixed = c.t0_s + self.quant_bytes * m * k / (c.e_m * self.bytes_per_s)
         both = pnorm(compute, memory, c.p)
-        bound = compute > memory
-        return GemmTime(fixed, np.where(bound, both, 0.0), np.where(bound, 0.0, both))
+        bound, factor = compute > memory, self._kernel_factor(m)
+        return GemmTime(fixed * factor, np.where(bound, both, 0.0) * factor, np.where(bound, 0.0, both) * factor)
+
+    @property
+    def of_quantised(self) -> GemmForm:
+        """The form where the kernel before it hands over activations that are quantised already."""
+        c = self.coefficients
+        launch_s = max(c.t0_s - c.quant_s, 0.0)
+        return replace(self, quant_bytes=0.0, coefficients=replace(c, t0_s=launch_s, quant_s=0.0))
+
+    def _kernel_factor(self, m: Floats) -> Any:
+        """What the kernel that the library chooses for `m` tokens takes longer than the form."""
+        factors = self.coefficients.by_tokens
+        return np.asarray(factors)[np.searchsorted(TOKEN_EDGES, m)] if factors else 1.0
 
     def _starved_s(self, m: Floats, n: float, k: float) -> Any:
         """What too few output tiles cost: the time that a tile took an SM of the GPU on which it was measured."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from servecast.hardware.engines import Elementwise, KernelCoefficients
+from servecast.hardware.engines import Elementwise, Fusions, KernelCoefficients
 from servecast.hardware.gpus import Gpu
 from servecast.model.architecture import Architecture, Attention, DenseMlp, LatentAttention, Layer, MoeMlp
 from servecast.model.collectives import collective_seconds
@@ -17,7 +17,7 @@ from servecast.model.mla_cost import LatentForm
 from servecast.model.moe_cost import ExpertForm, ExpertShape
 
 # Bytes a token and value that element-wise kernels move: add+norm reads and writes two vectors, the rotary embedding
-# one, a gated activation reads two values and writes one.
+# one (norms of queries and keys the same again), a gated activation reads two values and writes one.
 _NORM_BYTES, _ROTARY_BYTES, _ACTIVATION_BYTES = 8, 4, 6
 
 
@@ -62,12 +62,14 @@ class LayerCost:
     attention, mlp, shared_experts, head: how their weights are multiplied; a quantised checkpoint may leave some parts
     at 16 bit. plain: how 16-bit matrices are multiplied. experts: the kernel of routed experts, None without any.
     latent: each kind of latent attention with its form. expert_parallel: experts are dealt out to the GPUs. exchange:
-    how tokens reach them, None for the all-reduce.
+    how tokens reach them, None for the all-reduce. fusions: of the engine. sampling_s: per logit.
     """
 
     gpu: Gpu
     kernels: KernelCoefficients
     elementwise: Elementwise
+    fusions: Fusions
+    sampling_s: float
     attention: GemmForm
     mlp: GemmForm
     shared_experts: GemmForm
@@ -83,7 +85,8 @@ class LayerCost:
         """One layer without the attention to the cache. decodes: price a step of decodes alone, of which only latent
         attention makes a difference.
         """
-        norms = self._elementwise(2, _NORM_BYTES * 2 * self.hidden_size, tokens)
+        kernels = 2 - self._norms_in_all_reduce(tokens)
+        norms = self._elementwise(kernels, _NORM_BYTES * 2 * self.hidden_size, tokens)
         return norms + self._attention(layer.attention, tokens, decodes=decodes) + self._mlp(layer.mlp, tokens)
 
     def _attention(self, attention: Attention | LatentAttention, tokens: Floats, *, decodes: bool) -> CostByCause:
@@ -96,9 +99,10 @@ class LayerCost:
         heads = attention.num_heads // self.gpus
         kv_heads = max(attention.num_kv_heads // self.gpus, 1)
         width, head_dim = self.hidden_size, attention.head_dim
-        cost = self._elementwise(1, _ROTARY_BYTES * (heads + kv_heads) * head_dim, tokens)
-        cost += self._gemm(self.attention, tokens, (heads + 2 * kv_heads) * head_dim, width)
-        return cost + self._gemm(self.attention, tokens, width, heads * head_dim) + reduced
+        rotary = 2 if attention.qk_norm else 1
+        cost = self._elementwise(rotary, rotary * _ROTARY_BYTES * (heads + kv_heads) * head_dim, tokens)
+        cost += self._gemm(self._after("norm", self.attention), tokens, (heads + 2 * kv_heads) * head_dim, width)
+        return cost + self._gemm(self._after("attention", self.attention), tokens, width, heads * head_dim) + reduced
 
     def _mlp(self, mlp: DenseMlp | MoeMlp, tokens: Floats) -> CostByCause:
         width = self.hidden_size
@@ -120,15 +124,21 @@ class LayerCost:
         """Gate and up in one GEMM, activation, down."""
         columns = intermediate_size / self.gpus
         cost = self._elementwise(1, _ACTIVATION_BYTES * columns, tokens)
-        cost += self._gemm(form, tokens, (2 if gated else 1) * columns, self.hidden_size)
-        return cost + self._gemm(form, tokens, self.hidden_size, columns)
+        cost += self._gemm(self._after("norm", form), tokens, (2 if gated else 1) * columns, self.hidden_size)
+        return cost + self._gemm(self._after("activation", form), tokens, self.hidden_size, columns)
 
     def lm_head(self, rows: Floats, vocab_size: int) -> CostByCause:
-        """Logits of `rows` tokens, and their gathering from all GPUs. An all-gather moves half of what an all-reduce
-        does.
+        """Logits of `rows` tokens, their gathering from all GPUs, and sampling. An all-gather moves half of what an
+        all-reduce does.
         """
+        nothing = np.zeros_like(rows)
+        sampled = CostByCause(nothing, nothing, rows * vocab_size * self.sampling_s, nothing)
         gathered = self._all_reduce(rows * vocab_size)
-        return self._gemm(self.plain, rows, vocab_size / self.gpus, self.hidden_size) + gathered
+        return self._gemm(self.plain, rows, vocab_size / self.gpus, self.hidden_size) + gathered + sampled
+
+    def _after(self, kernel: str, form: GemmForm) -> GemmForm:
+        """The form of a GEMM whose input `kernel` made."""
+        return form.of_quantised if kernel in self.fusions.quantisation else form
 
     def _gemm(self, form: GemmForm, tokens: Floats, n: float, k: float) -> CostByCause:
         return self._by_cause(form.seconds(tokens, n, k), tokens)
@@ -137,11 +147,17 @@ class LayerCost:
     def _by_cause(time: GemmTime, tokens: Floats) -> CostByCause:
         return CostByCause(time.memory_s, time.compute_s, time.fixed_s, np.zeros_like(tokens))
 
-    def _elementwise(self, kernels: int, bytes_per_token: float, tokens: Floats) -> CostByCause:
+    def _elementwise(self, kernels: int | Floats, bytes_per_token: float, tokens: Floats) -> CostByCause:
         reach = self.elementwise.e_m * self.gpu.memory_bytes_per_s
         seconds = kernels * self.elementwise.kernel_s + bytes_per_token * tokens / reach
         nothing = np.zeros_like(tokens)
         return CostByCause(nothing, nothing, seconds, nothing)
+
+    def _norms_in_all_reduce(self, tokens: Floats) -> Floats:
+        """How many of the layer's two norms are done by the all-reduce before them."""
+        limits = self.fusions.all_reduce_norm.get(self.gpu.generation, {})
+        largest = limits.get(self.gpus, 0.0) if self.gpu.link is not None else 0.0
+        return np.where(2.0 * tokens * self.hidden_size <= largest, 2.0, 0.0)
 
     def _all_reduce(self, bytes_: Floats) -> CostByCause:
         nothing = np.zeros_like(bytes_)

@@ -44,6 +44,8 @@ def layer_cost(
         gpu=gpu,
         kernels=kernels,
         elementwise=engine.elementwise,
+        fusions=engine.fusions,
+        sampling_s=engine.host.sampling_s,
         attention=gemm_form(_part_dtype(quantization, "attention"), gpu, kernels),
         mlp=gemm_form(_part_dtype(quantization, "mlp"), gpu, kernels),
         shared_experts=gemm_form(_part_dtype(quantization, "shared_experts"), gpu, kernels),

@@ -40,7 +40,7 @@ def forward_passes(parameters: SimulationParameters) -> tuple[ForwardPass, ...]:
     architecture, engine, stages = parameters.architecture, parameters.engine, parameters.layout.pipeline_parallel_size
     if stages == 1:
         return (_forward_pass(parameters, architecture, engine),)
-    engine = replace(engine, host=replace(engine.host, step_s=0.0, request_s=0.0))
+    engine = replace(engine, host=replace(engine.host, step_s=0.0, request_s=0.0, peer_s=0.0))
     costs = [_forward_pass(parameters, stage_architecture(architecture, stages, i), engine) for i in range(stages)]
     windows = sorted({window for cost in costs for window in cost.attention.window_sizes})
     costs = [with_windows(cost, windows) for cost in costs]
@@ -58,6 +58,7 @@ def _forward_pass(parameters: SimulationParameters, architecture: Architecture, 
         tensor_parallel_size=layout.tensor_parallel_size,
         max_tokens=max(scheduler.max_num_batched_tokens, scheduler.max_num_seqs),
         max_rows=scheduler.max_num_seqs,
+        enforce_eager=layout.enforce_eager,
         enable_expert_parallel=layout.enable_expert_parallel,
         all2all_backend=layout.all2all_backend,
     )

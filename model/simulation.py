@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -183,7 +183,9 @@ def _replica(
     host_link, swap_overlap = HostLink(env, link), parameters.scheduler.preemption.swap_overlap
     if len(stages) > 1:
         between = hand_overs(parameters.layout, parameters.gpu, parameters.architecture.hidden_size)
-        pipeline = Pipeline(stages, between, parameters.engine.host)
+        host = parameters.engine.host
+        host = replace(host, step_s=host.step_seconds(parameters.layout.tensor_parallel_size))
+        pipeline = Pipeline(stages, between, host)
         return PipelinedReplica(
             env,
             index,

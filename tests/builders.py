@@ -72,6 +72,7 @@ def clock_engine(step_s: float = 1.0, *, asynchronous: bool = False, server_s: f
         async_scheduling=asynchronous,
         host=HostTimes(step_s=step_s, request_s=0.0, server_s=server_s),
         elementwise=Elementwise(kernel_s=0.0, e_m=1e20),
+        graphs=None,
         kernels={},
         default_kernels=free,
     )

@@ -20,6 +20,7 @@ from servecast.configs.kernel_tables.group import (
 )
 from servecast.configs.kernel_tables.read import KernelTable
 from servecast.hardware.engines import (
+    AllReduceTable,
     EngineProfile,
     GemmCoefficients,
     KernelCoefficients,
@@ -113,7 +114,9 @@ def _all_reduces(tables: Sequence[KernelTable], gpu: Gpu, engine: EngineProfile)
     own = start.copy().only(start.rows["backend"] == engine.engine).newest()
     own.keep(~own.rows["kernel_source"].str.endswith("eager"), "launched one by one, not in a CUDA graph")
     own.keep(own.rows["bytes"] <= SMALL_BYTES, "above 8 MiB, where NCCL takes over")
-    over_nvlink = gpu.link is not None and (len(own) > 0 or isinstance(kernels.all_reduce, NvlinkAllReduce))
+    over_nvlink = gpu.link is not None and (
+        len(own) > 0 or isinstance(kernels.all_reduce, AllReduceTable | NvlinkAllReduce)
+    )
     rings = _rings(nccl, kernels, gpu, over_nvlink=over_nvlink)
     return [_small(own, kernels, gpu), *rings] if over_nvlink else rings
 

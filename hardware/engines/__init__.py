@@ -7,9 +7,12 @@ several versions share, stand in `kernels/`, one file a GPU.
 from servecast.hardware.engines.mla_profile import MlaDecodeCoefficients, MlaPrefillCoefficients
 from servecast.hardware.engines.moe_profile import AllToAllCoefficients, MoeCoefficients
 from servecast.hardware.engines.profile import (
+    AllReduceTable,
+    CudaGraphs,
     DecodeCoefficients,
     Elementwise,
     EngineProfile,
+    Fusions,
     GemmCoefficients,
     HostTimes,
     KernelCoefficients,
@@ -22,10 +25,13 @@ from servecast.hardware.engines.profile_files import DEFAULT_ENGINE, engine_keys
 
 __all__ = [
     "DEFAULT_ENGINE",
+    "AllReduceTable",
     "AllToAllCoefficients",
+    "CudaGraphs",
     "DecodeCoefficients",
     "Elementwise",
     "EngineProfile",
+    "Fusions",
     "GemmCoefficients",
     "HostTimes",
     "KernelCoefficients",

@@ -7,6 +7,7 @@ residual.
 from __future__ import annotations
 
 from servecast.hardware.engines.profile import (
+    TOKEN_EDGES,
     DecodeCoefficients,
     GemmCoefficients,
     NvlinkAllReduce,
@@ -47,7 +48,10 @@ def read_residual(entry: Fields) -> str:
 
 def read_gemm(entry: Fields, kind: str) -> GemmCoefficients:
     """kind: whose peak the coefficients scale, a key of KernelCoefficients.gemm."""
-    only_with_residual(entry, "t0_us", "e_c", "e_m", "p", "s", "q")
+    only_with_residual(entry, "t0_us", "e_c", "e_m", "p", "s", "q", "by_tokens", "quant_us")
+    by_tokens = entry.numbers("by_tokens") if entry.has("by_tokens") else ()
+    if by_tokens and len(by_tokens) != len(TOKEN_EDGES) + 1:
+        raise entry.error("by_tokens", f"must be {len(TOKEN_EDGES) + 1} factors, found {len(by_tokens)}")
     return GemmCoefficients(
         t0_s=entry.number("t0_us", zero=True) * _US,
         e_c=entry.number("e_c"),
@@ -56,6 +60,8 @@ def read_gemm(entry: Fields, kind: str) -> GemmCoefficients:
         s=entry.number("s", zero=True) if entry.has("s") else 0.0,
         starvation_power=entry.number("q") if entry.has("q") else 1.0,
         tile_measured_on=_measured_on(entry, kind) if entry.has("s") else None,
+        by_tokens=by_tokens,
+        quant_s=entry.number("quant_us", zero=True) * _US if entry.has("quant_us") else 0.0,
     )
 
 
@@ -119,3 +125,12 @@ def read_share(entry: Fields) -> PcieShare:
         lowest=between.number("lowest"),
         highest=between.number("highest"),
     )
+
+
+def read_table(entry: Fields) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Message sizes in bytes and seconds."""
+    only_with_residual(entry, "kib", "us")
+    sizes, times = entry.numbers("kib"), entry.numbers("us")
+    if len(sizes) != len(times) or len(sizes) < 2 or sorted(set(sizes)) != list(sizes):
+        raise entry.error("us", f"must be one time for each of the ascending sizes in kib, found {len(times)}")
+    return tuple(size * 1024 for size in sizes), tuple(time * _US for time in times)

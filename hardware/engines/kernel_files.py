@@ -25,6 +25,7 @@ from servecast.hardware.engines.kernel_entries import (
     read_residual,
     read_ring,
     read_share,
+    read_table,
 )
 from servecast.hardware.engines.moe_files import (
     ALL_TO_ALL_GROUPS,
@@ -35,6 +36,7 @@ from servecast.hardware.engines.moe_files import (
     without_strangers,
 )
 from servecast.hardware.engines.profile import (
+    AllReduceTable,
     KernelCoefficients,
     NvlinkAllReduce,
     RingAllReduce,
@@ -45,25 +47,27 @@ from servecast.hardware.yaml_source import read_yaml
 T = TypeVar("T")
 
 _ANY_ENGINE = "any"
-_MEASURED_ENGINES = ("vllm", "sglang", "trtllm", _ANY_ENGINE)
+# vllm-0.10: what an earlier version did otherwise than the one that "vllm" stands for.
+_MEASURED_ENGINES = ("vllm", "vllm-0.10", "sglang", "trtllm", _ANY_ENGINE)
 _DEFAULT_STEM = "default"
 _GEMM_GROUPS = {"16bit": "gemm_16bit", "fp8": "gemm_fp8", "nvfp4": "gemm_nvfp4"}
 _PCIE_GROUPS = {n: f"all_reduce_pcie_n{n}" for n in (2, 4, 8)}
+_TABLE_GROUPS = {n: f"all_reduce_table_n{n}" for n in (2, 4, 8)}
 _LARGE_GROUPS = {n: f"all_reduce_large_n{n}" for n in (2, 4, 8)}
 _SHARE_GROUPS = {n: f"all_reduce_pcie_share_n{n}" for n in (2, 4, 8)}
 _NVLINK_GROUPS = ("all_reduce_small", *_LARGE_GROUPS.values())
 # Ways to state the all-reduce, of which one holds for a GPU.
-_ALL_REDUCE_KINDS = (_NVLINK_GROUPS, tuple(_PCIE_GROUPS.values()))
+_ALL_REDUCE_KINDS = (tuple(_TABLE_GROUPS.values()), _NVLINK_GROUPS, tuple(_PCIE_GROUPS.values()))
 _ATTENTION_GROUPS = ("prefill", "decode", "decode_fp8_kv")
 # These hold for head size 128; others were measured too: prefill_hd64 ...
 _HEAD_SIZES = (64, 256)
 _HEAD_GROUPS = tuple(f"{group}_hd{size}" for group in _ATTENTION_GROUPS for size in _HEAD_SIZES)
+_ALL_REDUCE_GROUPS = tuple(group for kind in _ALL_REDUCE_KINDS for group in kind)
 _GROUPS = (
     *_GEMM_GROUPS.values(),
     *_ATTENTION_GROUPS,
     *_HEAD_GROUPS,
-    *_NVLINK_GROUPS,
-    *_PCIE_GROUPS.values(),
+    *_ALL_REDUCE_GROUPS,
     *SPECIAL_GROUPS,
 )
 # Only the default has these: they hold for servers, whatever the GPU.
@@ -89,8 +93,8 @@ class _Known:
         entries = {**self._without_rivals(own), **own}
         if len(own_core) == len(_CORE_GROUPS):
             return _Known(entries, "measured")
-        kept = self.label == "measured" or not own_core
-        return replace(self, entries=entries, label=self.label if kept else "partial")
+        trusted = self.label == "measured" or not own_core
+        return replace(self, entries=entries, label=self.label if trusted else "partial")
 
     def _without_rivals(self, own: Mapping[str, Fields]) -> dict[str, Fields]:
         """The entries but for all-reduces of other kinds than the user's, which would go before them, and variants of
@@ -173,7 +177,7 @@ class KernelFiles(Mapping[str, KernelCoefficients]):
         if key not in self._file_keys() or self._fields(key).has("calibrated_on"):
             raise fields.error("calibrated_on", f"must be a GPU with measurements of its own, found {key!r}")
         base = self._of_files(key)
-        dropped = () if fields.flag("same_link") else (*_NVLINK_GROUPS, *_PCIE_GROUPS.values(), *ALL_TO_ALL_GROUPS)
+        dropped = () if fields.flag("same_link") else (*_ALL_REDUCE_GROUPS, *ALL_TO_ALL_GROUPS)
         return _Known(
             entries={group: entry for group, entry in base.entries.items() if group not in dropped},
             label="sibling" if base.label == "measured" else base.label,
@@ -207,7 +211,8 @@ class KernelFiles(Mapping[str, KernelCoefficients]):
         return None if engine is None else group.section(engine)
 
     def _label(self, own: Mapping[str, Fields]) -> str:
-        engines = (self._engines[0], _ANY_ENGINE)
+        family = self._engines[0].partition("-")[0]
+        engines = (*(engine for engine in self._engines if engine.partition("-")[0] == family), _ANY_ENGINE)
         measured = all(group in own and own[group].path[-1] in engines for group in _CORE_GROUPS)
         return "measured" if measured else "partial"
 
@@ -243,8 +248,11 @@ def _by_head(entries: Mapping[str, Fields], group: str, read: Callable[[Fields],
     return {size: read(entry) for size, entry in sizes.items() if entry is not None}
 
 
-def _all_reduce(entries: Mapping[str, Fields]) -> NvlinkAllReduce | RingAllReduce | None:
-    """NVLink if both of its regimes are known, else PCIe if any number of GPUs is, else unknown."""
+def _all_reduce(entries: Mapping[str, Fields]) -> AllReduceTable | NvlinkAllReduce | RingAllReduce | None:
+    """A table if there is one, else NVLink if both of its regimes are known, else PCIe if any number of GPUs is."""
+    tables = {gpus: read_table(entries[group]) for gpus, group in _TABLE_GROUPS.items() if group in entries}
+    if tables:
+        return AllReduceTable(tables)
     large, pcie = _rings(entries, _LARGE_GROUPS), _rings(entries, _PCIE_GROUPS)
     if large is not None and "all_reduce_small" in entries:
         return read_nvlink(entries["all_reduce_small"], large)

@@ -12,6 +12,9 @@ from servecast.hardware.engines.mla_profile import MlaDecodeCoefficients, MlaPre
 from servecast.hardware.engines.moe_profile import AllToAllCoefficients, MoeCoefficients
 from servecast.hardware.memory_rules import MemoryRules
 
+# Ranges of tokens for which libraries choose one kernel each: up to 4, up to 8, ..., above 8192.
+TOKEN_EDGES = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
+
 
 @dataclass(frozen=True)
 class GemmCoefficients:
@@ -20,7 +23,8 @@ class GemmCoefficients:
     s: weight of output-tile starvation in 8-bit and 4-bit GEMMs, 0 in 16 bit; it falls with the number of output
     tiles to the power of `starvation_power`. tile_measured_on: peak FLOP/s and SMs of the GPU on which s was fitted.
     A tile keeps its time on that GPU's siblings, as one with a lower peak and the same memory does not feed it more
-    slowly. None: the GPU itself.
+    slowly. None: the GPU itself. quant_s: of t0_s, the launch of the kernels that quantise the activations.
+    by_tokens: factor of the time in each range of TOKEN_EDGES; empty for none.
     """
 
     t0_s: float
@@ -30,6 +34,8 @@ class GemmCoefficients:
     s: float = 0.0
     starvation_power: float = 1.0
     tile_measured_on: tuple[float, int] | None = None
+    by_tokens: tuple[float, ...] = ()
+    quant_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,13 @@ class RingAllReduce:
     """a + k/bandwidth with k = 2(n-1)/n * bytes, one (a_s, bytes_per_s) pair per number of GPUs n."""
 
     per_gpus: Mapping[int, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class AllReduceTable:
+    """As measured: number of GPUs -> (bytes, seconds), both ascending in bytes."""
+
+    per_gpus: Mapping[int, tuple[tuple[float, ...], tuple[float, ...]]]
 
 
 @dataclass(frozen=True)
@@ -117,7 +130,7 @@ class KernelCoefficients:
     prefill: PrefillCoefficients
     decode: DecodeCoefficients
     decode_fp8_kv: DecodeCoefficients | None
-    all_reduce: NvlinkAllReduce | RingAllReduce | None
+    all_reduce: AllReduceTable | NvlinkAllReduce | RingAllReduce | None
     residuals: Mapping[str, str]
     sources: Mapping[str, str]
     calibrated_on: str | None = None
@@ -146,7 +159,10 @@ class KernelCoefficients:
 
 @dataclass(frozen=True)
 class HostTimes:
-    """What the CPU adds. step_s: to each step that the GPU waits for. request_s: per request in the step.
+    """What the CPU adds. step_s: to each step that the GPU waits for. request_s: per request in the step. peer_s: for
+    each further GPU of the replica, whose workers start a step together and wait for each other.
+
+    sampling_s: per logit, to turn logits into tokens: each emitted token has as many as the vocabulary.
 
     server_s: HTTP server and tokeniser, once per request, before the engine sees it.
     """
@@ -154,6 +170,12 @@ class HostTimes:
     step_s: float
     request_s: float
     server_s: float
+    peer_s: float = 0.0
+    sampling_s: float = 0.0
+
+    def step_seconds(self, gpus: int) -> float:
+        """For each step of a replica with `gpus` GPUs a stage, but for what its requests and logits add."""
+        return self.step_s + self.peer_s * (gpus - 1)
 
 
 @dataclass(frozen=True)
@@ -165,8 +187,40 @@ class Elementwise:
 
 
 @dataclass(frozen=True)
+class CudaGraphs:
+    """Steps of up to `steps[-1]` tokens are replayed as one launch, padded to a captured number of tokens.
+
+    steps: (up to so many tokens, multiples of) of the captured numbers above 4; 1, 2 and 4 are captured too. Larger
+    steps launch kernel by kernel: uncaptured_layer_s is the time of a layer's launches. eager_layer_s: without
+    compilation either (enforce_eager).
+    """
+
+    steps: tuple[tuple[int, int], ...]
+    uncaptured_layer_s: float
+    eager_layer_s: float
+
+
+# What may hand over activations that are quantised already.
+QUANTISERS = ("norm", "activation", "attention")
+
+
+@dataclass(frozen=True)
+class Fusions:
+    """Kernels that the engine merges.
+
+    quantisation: which of QUANTISERS quantise their output themselves, so that the GEMM after them needs no kernel for
+    it. all_reduce_norm: GPU generation -> number of GPUs -> largest message in bytes that one kernel reduces and
+    normalises; larger ones, and GPUs that are not named, take two.
+    """
+
+    quantisation: frozenset[str] = frozenset()
+    all_reduce_norm: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class EngineProfile:
     """kernels: by GPU key (files are read when asked for). default_kernels: for a GPU that nobody measured.
+    graphs: None where launches are taken to cost nothing, whatever the size of a step.
 
     sources: field of the YAML file -> where its numbers are from.
     """
@@ -182,6 +236,8 @@ class EngineProfile:
     default_kernels: KernelCoefficients
     memory: MemoryRules
     sources: Mapping[str, str]
+    fusions: Fusions = Fusions()
+    graphs: CudaGraphs | None = None
 
     def kernels_for(self, gpu_key: str) -> KernelCoefficients:
         """Coefficients of `gpu_key`; the universal default where neither it nor a sibling was measured."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from servecast.hardware.catalogue import WANTED, is_path, normalised, user_file
 from servecast.hardware.engines.kernel_files import KernelFiles
-from servecast.hardware.engines.profile import Elementwise, EngineProfile, HostTimes
+from servecast.hardware.engines.profile import QUANTISERS, CudaGraphs, Elementwise, EngineProfile, Fusions, HostTimes
 from servecast.hardware.errors import ConfigError, did_you_mean
 from servecast.hardware.gpus import gpu_key
 from servecast.hardware.memory_rules import (
@@ -30,6 +30,8 @@ _KEYS = (
     "scheduler_reserve_full_isl",
     "host",
     "elementwise",
+    "fusions",
+    "graphs",
     "kernels_of",
     "kernels_folder",
     "kernels",
@@ -79,6 +81,8 @@ def _profile(key: str, fields: Fields) -> EngineProfile:
         default_kernels=kernels.default,
         memory=_memory(fields),
         sources=fields.text_map("sources"),
+        fusions=_fusions(fields.section("fusions")) if fields.has("fusions") else Fusions(),
+        graphs=_graphs(fields.section("graphs")) if fields.has("graphs") else None,
     )
 
 
@@ -125,12 +129,44 @@ def _memory(fields: Fields) -> MemoryRules:
 
 
 def _host(fields: Fields) -> HostTimes:
-    fields.only(("step_ms", "request_us", "server_ms"))
+    fields.only(("step_ms", "request_us", "peer_us", "sampling_ns", "server_ms"))
     return HostTimes(
         step_s=fields.number("step_ms", zero=True) * 1e-3,
         request_s=fields.number("request_us", zero=True) * 1e-6,
         server_s=fields.number("server_ms", zero=True) * 1e-3,
+        peer_s=fields.number("peer_us", zero=True) * 1e-6 if fields.has("peer_us") else 0.0,
+        sampling_s=fields.number("sampling_ns", zero=True) * 1e-9 if fields.has("sampling_ns") else 0.0,
     )
+
+
+def _fusions(fields: Fields) -> Fusions:
+    """`{quantisation: [norm], all_reduce_norm_mib: {Hopper: {2: 64}}}`"""
+    fields.only(("quantisation", "all_reduce_norm_mib"))
+    names = fields.texts("quantisation")
+    for name in names:
+        if name not in QUANTISERS:
+            raise fields.error("quantisation", f"unknown kernel {name!r}", did_you_mean(name, QUANTISERS))
+    limits = _largest(fields.section("all_reduce_norm_mib")) if fields.has("all_reduce_norm_mib") else {}
+    return Fusions(frozenset(names), limits)
+
+
+def _graphs(fields: Fields) -> CudaGraphs:
+    """`{multiples_up_to: {256: 8, 512: 16}, uncaptured_layer_us: 100, eager_layer_us: 250}`"""
+    fields.only(("multiples_up_to", "uncaptured_layer_us", "eager_layer_us"))
+    sizes = fields.section("multiples_up_to")
+    return CudaGraphs(
+        steps=tuple((int(largest), int(sizes.number(largest))) for largest in sorted(sizes.values)),
+        uncaptured_layer_s=fields.number("uncaptured_layer_us", zero=True) * 1e-6,
+        eager_layer_s=fields.number("eager_layer_us", zero=True) * 1e-6,
+    )
+
+
+def _largest(fields: Fields) -> dict[str, dict[int, float]]:
+    """Largest message in bytes by generation and number of GPUs."""
+    return {
+        generation: {gpus: section.number(gpus) * 2**20 for gpus in section.values}
+        for generation, section in ((name, fields.section(name)) for name in fields.values)
+    }
 
 
 def _elementwise(fields: Fields) -> Elementwise:

@@ -76,6 +76,7 @@ def test_everything_but_model_gpu_and_workload_has_a_default() -> None:
         "max_model_len": None,
         "block_size": 16,
         "kv_pool_blocks": None,
+        "enforce_eager": False,
         "enable_expert_parallel": False,
         "all2all_backend": None,
     }

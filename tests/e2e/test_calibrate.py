@@ -36,7 +36,8 @@ def test_a_table_becomes_a_profile_that_a_run_uses(
     )
     own = json.loads(servecast("run", scenario, "--set", f"engine={profile}", "--json").stdout)
     shipped = json.loads(servecast("run", scenario, "--json").stdout)
-    assert 1.05 < own["mean_tpot_ms"] / shipped["mean_tpot_ms"] < 1.11
+    # a tenth, and the shipped entry's factors of about 0.95 for few tokens
+    assert 1.08 < own["mean_tpot_ms"] / shipped["mean_tpot_ms"] < 1.16
     assert own["accuracy"]["kernel_residuals"]["gemm_16bit"].startswith("0.0%")
 
 
@@ -61,7 +62,7 @@ def test_runs_give_host_times_and_the_log_is_held_against_the_predicted_pool(
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "KV pool by start.log: 25,000 blocks, predicted 2" in done.stdout
-    assert "host: request_us stays at 39" in done.stdout
+    assert "host: request_us stays at 47" in done.stdout
     assert json.loads(servecast("run", scenario, "--set", f"engine={profile}", "--json").stdout)["completed"] == 50
     assert load_engine(str(profile)).host.server_s == pytest.approx(15e-3, rel=0.02)
 

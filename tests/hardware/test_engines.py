@@ -63,7 +63,24 @@ def test_vllm_schedules_asynchronously_from_0_14_on(profiles: list[EngineProfile
 def test_host_times_are_in_seconds() -> None:
     host = load_engine("vllm-0.15").host
 
-    assert (host.step_s, host.request_s, host.server_s) == pytest.approx((0.5e-3, 0.0, 6e-3))
+    assert (host.step_s, host.request_s, host.server_s) == pytest.approx((0.56e-3, 0.0, 6e-3))
+    assert host.sampling_s == pytest.approx(0.079e-9)
+    assert load_engine("vllm-0.10").host.peer_s == pytest.approx(151e-6)
+
+
+def test_fusions_limit_messages_by_generation_and_number_of_gpus() -> None:
+    fusions = load_engine("vllm-0.19").fusions
+
+    assert fusions.quantisation == {"norm", "activation"}
+    assert fusions.all_reduce_norm["Hopper"][8] == 2**19
+    assert load_engine("vllm-0.15").fusions.all_reduce_norm == {}
+
+
+def test_a_profile_without_fusions_has_none(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("based_on: vllm-0.19\nfusions: {quantisation: [nrom]}\n")
+    with pytest.raises(ConfigError, match="unknown kernel 'nrom'"):
+        load_engine(str(file))
 
 
 def test_elementwise_kernels_are_in_seconds() -> None:

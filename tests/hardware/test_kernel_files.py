@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from servecast.hardware.engines import (
     DecodeCoefficients,
     GemmCoefficients,
-    NvlinkAllReduce,
     PrefillCoefficients,
     load_engine,
 )
@@ -53,8 +54,7 @@ def test_every_file_belongs_to_a_gpu_of_the_catalogue() -> None:
 def test_measured_gpus_say_so(gpu: str) -> None:
     assert shipped(gpu, "vllm").calibration == "measured"
     assert shipped(gpu, "sglang").calibration == "measured"
-    # its attention kernels were not fitted; those of vLLM stand in
-    assert shipped(gpu, "trtllm").calibration == "partial"
+    assert shipped(gpu, "trtllm").calibration == "measured"
 
 
 @pytest.mark.parametrize("gpu", [*MEASURED, "a40"])
@@ -82,7 +82,6 @@ def test_every_group_of_a_measured_gpu_has_residual_and_source(gpu: str, engine:
 
 
 def test_a_group_of_another_engine_fills_in_for_one_that_was_not_measured() -> None:
-    assert shipped("h100-sxm", "trtllm").decode == shipped("h100-sxm", "vllm").decode
     assert shipped("h100-sxm", "sglang").decode_fp8_kv == shipped("h100-sxm", "vllm").decode_fp8_kv
     assert shipped("h100-sxm", "sglang").decode != shipped("h100-sxm", "vllm").decode
 
@@ -115,7 +114,7 @@ def test_universal_default() -> None:
 
     assert default.calibration == "datasheet"
     assert default.gemm["16bit"] == GemmCoefficients(us(4.2), 0.742, 0.843, 2.1)
-    assert default.gemm["fp8"] == GemmCoefficients(us(7.9), 0.562, 0.818, 1.5)
+    assert default.gemm["fp8"] == GemmCoefficients(us(7.9), 0.562, 0.818, 1.5, quant_s=us(3.3))
     assert default.prefill == PrefillCoefficients(us(12), 0.62, 1.1, 350, 0.05)
     assert default.decode == DecodeCoefficients(us(11), 0.87, us(2.1), us(0.07 / 1000))
     assert default.all_reduce is None
@@ -173,25 +172,46 @@ def test_wrong_file_is_one_message(tmp_path: Path, text: str, message: str) -> N
 @pytest.mark.needs_shared
 @pytest.mark.parametrize("engine", PROFILES)
 @pytest.mark.parametrize("gpu", MEASURED)
-def test_coefficients_equal_those_of_the_study(shared_data: Path, gpu: str, engine: str) -> None:
+def test_gemm_coefficients_equal_those_of_the_study(shared_data: Path, gpu: str, engine: str) -> None:
+    """But for what was added: factors by tokens, launches of quantisation, no scales computed by TensorRT-LLM."""
     fits = read_yaml(shared_data / "ops" / "coefficients.yaml").data[MEASURED[gpu]]
-    kernels = shipped(gpu, engine)
-    attention = engine if engine != "trtllm" else "vllm"
+    kernels, entry = shipped(gpu, engine), load_gpu(gpu)
 
     gemm_fits = {"16bit": fits["gemm_bf16"]}
     gemm_fits |= {k: fits[f"gemm_{k}_{engine}"] for k in ("fp8", "nvfp4") if f"gemm_{k}_{engine}" in fits}
     if (gpu, engine) in REFITTED_FP8:
         del gemm_fits["fp8"]
-    entry = load_gpu(gpu)
     for kind, fit in gemm_fits.items():
+        found = kernels.gemm[kind]
         peak = entry.peak_flops["fp4" if kind == "nvfp4" else kind]
-        assert kernels.gemm[kind] == gemm(fit, (peak, entry.sm_count)), kind
-    assert kernels.prefill == prefill(fits[f"attn_prefill_{attention}"])
-    assert kernels.decode == decode(fits[f"attn_decode_{attention}"])
+        dynamic = {"t0_s": us(fit["t0_us"])} if engine == "trtllm" and found.quant_s else {}
+        found = replace(found, by_tokens=(), quant_s=0.0, **dynamic)
+        assert found == gemm(fit, (peak, entry.sm_count)), kind
+
+
+@pytest.mark.needs_shared
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@pytest.mark.parametrize("gpu", MEASURED)
+def test_attention_coefficients_equal_those_of_the_study(shared_data: Path, gpu: str, engine: str) -> None:
+    fits = read_yaml(shared_data / "ops" / "coefficients.yaml").data[MEASURED[gpu]]
+    kernels = shipped(gpu, engine)
+
+    assert kernels.prefill == prefill(fits[f"attn_prefill_{engine}"])
+    assert kernels.decode == decode(fits[f"attn_decode_{engine}"])
     fp8_kv = fits.get("attn_decode_vllm_kvfp8")
     assert kernels.decode_fp8_kv == (None if fp8_kv is None else decode(fp8_kv))
-    assert kernels.all_reduce == all_reduce(fits, getattr(kernels.all_reduce, "large", None))
-    assert kernels.residuals["gemm_16bit"].startswith(fits["gemm_bf16"]["heldout"])
+
+
+@pytest.mark.needs_shared
+@pytest.mark.parametrize(("gpu", "table"), [("h100-sxm", "h100_sxm"), ("b200-sxm", "b200_sxm")])
+def test_all_reduce_is_the_measured_table(shared_data: Path, gpu: str, table: str) -> None:
+    rows = pd.read_csv(shared_data / "ops" / "comm_aic.csv.gz")
+    rows = rows[(rows["gpu"] == table) & (rows["lib"] == "vllm") & (rows["version"] == "0.24.0")]
+    rows = rows[(rows["kernel_source"] == "vLLM_custom_graph") & (rows["num_gpus"] == 8)]
+    form = shipped(gpu).all_reduce
+    measured = rows[rows["bytes"].isin(form.per_gpus[8][0])].groupby("bytes")["latency_us"].median()
+
+    assert form.per_gpus[8][1] == pytest.approx(tuple(measured * 1e-6), abs=0.06e-6)
 
 
 @pytest.mark.needs_shared
@@ -212,23 +232,6 @@ def prefill(fit: dict[str, Any]) -> PrefillCoefficients:
 
 def decode(fit: dict[str, Any]) -> DecodeCoefficients:
     return DecodeCoefficients(us(fit["t0_us"]), fit["e_m"], us(fit["c_item_us"]), us(fit["c_ctx_us_per_1k"] / 1000))
-
-
-def all_reduce(fits: dict[str, Any], large: Any) -> NvlinkAllReduce | None:
-    """large: of our own fit, see benchmarks/calibration/refit.py."""
-    if "allreduce_nccl" not in fits:
-        # over PCIe no GPU keeps the table of the server that it was measured on
-        return None
-    small = fits["allreduce_custom_le8MB"]
-    return NvlinkAllReduce(
-        small_max_bytes=8 * 2**20,
-        small_a_s=us(small["a_us"]),
-        small_b_s_per_peer=us(small["b_us_per_peer"]),
-        small_oneshot_bytes_per_s=small["bw_oneshot_gbs"] * 1e9,
-        small_twoshot_bytes_per_s=small["bw_twoshot_gbs"] * 1e9,
-        small_twoshot_extra_s=us(small["x_twoshot_us"]),
-        large=large,
-    )
 
 
 def us(microseconds: float) -> Any:

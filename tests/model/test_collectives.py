@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from servecast.hardware.engines import NvlinkAllReduce, RingAllReduce, load_engine
+from servecast.hardware.engines import AllReduceTable, NvlinkAllReduce, RingAllReduce, load_engine
 from servecast.hardware.gpus import load_gpu
 from servecast.model.collectives import all_reduce_seconds, collective_seconds
 
@@ -61,3 +61,12 @@ def test_a_bridged_pair_reduces_over_its_bridge_and_more_over_pcie() -> None:
     pair, four = seconds("a100-80gb-pcie", 2, 1e8), seconds("a100-80gb-pcie", 4, 1e8)
     assert pair == pytest.approx(1e8 / 225e9, rel=0.02)
     assert four == pytest.approx(1.5e8 / (0.61 * 31.5e9), rel=0.02)
+
+
+def test_a_table_is_read_straight_between_the_logarithms() -> None:
+    table = AllReduceTable({2: ((1e4, 1e6), (5e-6, 20e-6)), 8: ((1e4, 1e6), (8e-6, 80e-6))})
+    below, middle, above = all_reduce_seconds(np.array([1e3, 1e5, 2e6]), 2, table)
+    assert (below, middle) == (pytest.approx(5e-6), pytest.approx(10e-6))
+    assert above == pytest.approx(20e-6 + 1e6 * 15e-6 / 0.99e6)
+    # four GPUs were not measured: the next smaller number's times
+    assert all_reduce_seconds(np.array([1e5]), 4, table) == pytest.approx([10e-6])

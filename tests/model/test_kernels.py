@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from servecast.hardware.engines import (
     GemmCoefficients,
     PrefillCoefficients,
 )
+from servecast.hardware.engines.profile import TOKEN_EDGES
 from servecast.model.kernels import (
     GemmForm,
     PrefillAttention,
@@ -87,3 +90,27 @@ def test_decode_attention_reads_the_cache_once() -> None:
     assert attention.per_context_token_s == pytest.approx(2 * 8 * 128 * 2 / 0.5e12)
     assert attention.fixed_s == 1e-5
     assert attention.per_longest_token_s == 1e-10
+
+
+def test_the_library_chooses_its_kernel_by_tokens() -> None:
+    coefficients = GemmCoefficients(4e-6, 0.77, 0.85, 3.0)
+    factors = tuple(1.5 if edge == 32 else 1.0 for edge in (*TOKEN_EDGES, 0))
+    plain = GemmForm(coefficients, 2.0, 2.0, 0.0, 989e12, 3.35e12, 132)
+    chosen = replace(plain, coefficients=replace(coefficients, by_tokens=factors))
+    tokens = np.array([16.0, 17.0, 32.0, 33.0])
+    ratio = chosen.seconds(tokens, 4096, 4096).total_s / plain.seconds(tokens, 4096, 4096).total_s
+    assert ratio == pytest.approx([1.0, 1.5, 1.5, 1.0])
+
+
+def test_activations_that_come_quantised_cost_neither_launch_nor_traffic() -> None:
+    form = GemmForm(GemmCoefficients(5e-6, 0.5, 0.5, 3.0, quant_s=3e-6), 1.0, 1.0, 3.0, 1e15, 1e12, 132)
+    apart, fused = (each.seconds(np.array([64.0]), 4096, 4096).total_s for each in (form, form.of_quantised))
+    assert apart - fused == pytest.approx(3e-6 + 3 * 64 * 4096 / 0.5e12)
+
+
+def test_a_tile_keeps_the_time_of_the_gpu_that_was_measured() -> None:
+    """The same silicon with a quarter of the arithmetic does not feed a single output tile four times as slowly."""
+    coefficients = GemmCoefficients(0.0, 0.5, 0.8, 4.0, s=0.5, tile_measured_on=(2e15, 132))
+    measured, capped = (GemmForm(coefficients, 1.0, 1.0, 3.0, peak, 3e12, 132) for peak in (2e15, 0.5e15))
+    few = [float(form.seconds(np.array([4.0]), 4096, 4096).total_s[0]) for form in (measured, capped)]
+    assert few[1] == pytest.approx(few[0], rel=0.05)
