@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from servecast.reports.run_text import REASONS
+from servecast.reports.units import LIMITED_MS, LOAD, MIXED
 
 
 def render_capacity(figures: Mapping[str, Any], title: str) -> RenderableType:
@@ -46,13 +47,9 @@ def _probes(figures: Mapping[str, Any]) -> Table:
     tried += [figures["missed"]] if figures["missed"] else []
     for probe in sorted(tried, key=lambda probe: float(probe["load"])):
         names = ("p50_ttft_ms", "p99_ttft_ms", "p50_tpot_ms", "p99_tpot_ms", "request_throughput", "output_throughput")
-        cells = [_number(probe.get(name)) for name in names]
-        table.add_row(f"{probe['load']:,.4g}", *cells, _verdict(probe))
+        cells = [MIXED.text(probe.get(name)) for name in names]
+        table.add_row(LOAD.text(probe["load"]), *cells, _verdict(probe))
     return table
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.4g}"
 
 
 def _verdict(probe: Mapping[str, Any]) -> str:
@@ -99,7 +96,7 @@ def limit_text(limit: Mapping[str, Any]) -> str:
         return f"{name}: {limit['share']:.2%} meet it"
     if limit["value_ms"] is None:
         return f"{name}: no end in sight"
-    return f"{name} is {limit['value_ms']:,.4g} ms"
+    return f"{name} is {LIMITED_MS.with_symbol(limit['value_ms'])}"
 
 
 def _basis(figures: Mapping[str, Any]) -> str:

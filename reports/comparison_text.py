@@ -11,6 +11,7 @@ from rich.text import Text
 from servecast.reports.capacity_text import limit_text
 from servecast.reports.comparison_tables import all_tables, carried
 from servecast.reports.table_formats import to_markdown, to_rich
+from servecast.reports.units import LOAD
 
 Figures = Mapping[str, Any]
 
@@ -37,7 +38,7 @@ def comparison_markdown(figures: Figures) -> str:
 def asked(figures: Figures) -> str:
     """The question in a sentence."""
     question = figures["question"]
-    load = "-" if question["target"] is None else f"{question['target']:,.4g} {question['unit']}"
+    load = "-" if question["target"] is None else f"{LOAD.text(question['target'])} {question['unit']}"
     headroom = f", {question['headroom']:.0%} headroom in it" if question["headroom"] else ""
     spare = question["spare_replicas"]
     extra = f", {spare} spare replica{'s' if spare > 1 else ''}" if spare else ""

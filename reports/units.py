@@ -100,6 +100,9 @@ PERCENT = Unit("%", most_decimals=1)
 COUNT = Unit("", digits=3, most_decimals=2)
 # Figures of mixed kinds whose headers name the unit.
 MIXED = Unit("", digits=4, most_decimals=2)
+# Requests/s or requests at once in a search, and milliseconds held against a limit: near values must not look alike.
+LOAD = Unit("", digits=4)
+LIMITED_MS = Unit("ms", digits=4)
 # As `vllm bench serve` prints them.
 TWO_DECIMALS = Unit("", digits=9, least_decimals=2, most_decimals=2)
 WATTS = Unit("W")
