@@ -20,7 +20,9 @@ class KeyNumber:
 
 @dataclass(frozen=True)
 class Answer:
-    """The first screen. good: whether the answer is yes; None where there was no yes-or-no question."""
+    """The first screen. good: whether the answer is yes; None where the question was no yes-or-no one, or where the
+    error of the model leaves it open.
+    """
 
     sentence: str
     interval: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from servecast.reports.accuracy_text import accuracy_section, band_sentence
+from servecast.reports.accuracy_text import accuracy_section, band_sentence, band_share, within_band
 from servecast.reports.figures.roofline import roofline
 from servecast.reports.figures.run import batch_over_time, latency_cdfs, preemptions_over_time, time_by_cause
 from servecast.reports.price_text import price_section
@@ -73,26 +73,54 @@ def _answer(run: StoredRun) -> Answer:
         sentence = f"The limits are missed at {load}: {listed}."
     else:
         sentence = f"All limits are met at {load}."
+    unsure = _within_the_error(run)
+    if unsure:
+        sentence += f" The limit lies within the error of the model for {' and '.join(unsure)}."
     if summary["saturation"] == "above":
         sentence += " More arrives than is served: waits grow with the length of the run."
     seed = summary["provenance"]["seed"]
     interval = (
         f"One simulation (seed {seed}), so there is no interval between seeds. {band_sentence(summary['accuracy'])}"
     )
-    return Answer(sentence, interval, list(_key_numbers(summary)), good=not missed if verdicts else None)
+    good = not missed if verdicts and not unsure else None
+    return Answer(sentence, interval, list(_key_numbers(summary)), good)
 
 
 def _key_numbers(summary: Mapping[str, Any]) -> Iterator[KeyNumber]:
     verdicts = summary["slo"] or []
     for verdict in verdicts[:2]:
-        metric = str(verdict["limit"]).split("<=")[0].replace(":", " ").upper()
-        yield KeyNumber(MS.with_symbol(verdict["value_ms"]), metric, f"limit {verdict['limit']}")
+        limit = str(verdict["limit"])
+        interval = _interval(summary, limit.split(":")[0], verdict["value_ms"])
+        name = limit.split("<=")[0].replace(":", " ").upper()
+        yield KeyNumber(MS.with_symbol(verdict["value_ms"]), name, f"{interval}limit {limit}")
     if not verdicts:
         yield KeyNumber(MS.with_symbol(summary["p99_ttft_ms"]), "TTFT P99")
     if len(verdicts) < 2:
         yield KeyNumber(MS.with_symbol(summary["p99_tpot_ms"]), "TPOT P99")
     completed = f"{summary['completed']:,} of {summary['completed'] + summary['failed']:,} requests answered"
     yield KeyNumber(TOKENS_PER_S.with_symbol(summary["output_throughput"]), "output throughput", completed)
+
+
+def _within_the_error(run: StoredRun) -> list[str]:
+    """Limits that the error of the model leaves open."""
+    limits_ms = {str(limit): limit.limit_s * 1e3 for limit in run.limits}
+    found = []
+    for verdict in run.summary["slo"] or ():
+        share = band_share(run.summary["accuracy"], str(verdict["limit"]).split(":")[0])
+        if share is not None and verdict["value_ms"] is not None:
+            low, high = within_band(verdict["value_ms"], share)
+            if low <= limits_ms.get(verdict["limit"], 0.0) < high:
+                found.append(str(verdict["limit"]))
+    return found
+
+
+def _interval(summary: Mapping[str, Any], metric: str, value_ms: float | None) -> str:
+    """What may be measured, by the error of the model: "100 to 140 ms, ", or nothing where none is known."""
+    share = band_share(summary["accuracy"], metric)
+    if share is None or value_ms is None:
+        return ""
+    low, high = within_band(value_ms, share)
+    return f"{MS.text(low)} to {MS.with_symbol(high)}, "
 
 
 def _totals(summary: Mapping[str, Any]) -> Table:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from servecast.hardware.errors import ConfigError
 from servecast.model.slo import Slo, parse_slo
 from servecast.reports.stored_run import read_json
 from servecast.sweeps.store import FILE_NAME, reading
@@ -58,10 +57,7 @@ def is_comparison(folder: Path) -> bool:
 
 def read_comparison(folder: Path) -> StoredComparison:
     """Raises ConfigError that names the file which is missing or is no such file."""
-    figures = read_json(folder / COMPARISON_FILE)
-    missing = [key for key in ("question", "candidates", "recommendation") if key not in figures]
-    if missing:
-        raise ConfigError(f"is no comparison: it lacks {missing[0]!r}", file=folder / COMPARISON_FILE)
+    figures = read_json(folder / COMPARISON_FILE, "question", "candidates", "recommendation", "prices", "provenance")
     settings, memory = _store(folder) if (folder / FILE_NAME).exists() else ([], {})
     return StoredComparison(folder, figures, settings, memory)
 

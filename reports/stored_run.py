@@ -15,6 +15,10 @@ from servecast.model.slo import SloLimit, parse_slo
 
 SUMMARY_FILE = "summary.json"
 
+# What the report cannot do without; other figures come with these.
+_SUMMARY_KEYS = ("completed", "slo", "bound_by", "roofline", "accuracy", "provenance")
+_OTHER_VERSION = "Files of an older version lack some things: run it again"
+
 
 @dataclass(frozen=True)
 class StoredRun:
@@ -42,8 +46,8 @@ def read_run(folder: Path) -> StoredRun:
     """Raises ConfigError that names the file which is missing or is no such file."""
     return StoredRun(
         folder=folder,
-        summary=read_json(folder / SUMMARY_FILE),
-        details=read_json(folder / "details.json"),
+        summary=read_json(folder / SUMMARY_FILE, *_SUMMARY_KEYS),
+        details=read_json(folder / "details.json", "title", "memory", "defaulted_keys"),
         series=_read_csv(folder / "series.csv", "prefill_tokens_per_s"),
         distributions=_read_csv(folder / "distributions.csv", "percentile"),
         scenario_yaml=_text(folder / "scenario.yaml"),
@@ -55,14 +59,17 @@ def read_requests(folder: Path, columns: list[str]) -> pd.DataFrame:
     return _read_csv(folder / "requests.csv", *columns)[columns]
 
 
-def read_json(file: Path) -> dict[str, Any]:
-    """A JSON object. Raises ConfigError."""
+def read_json(file: Path, *keys: str) -> dict[str, Any]:
+    """A JSON object that has to have `keys`. Raises ConfigError."""
     try:
         data = json.loads(_text(file))
     except json.JSONDecodeError as error:
         raise ConfigError(f"broken JSON: {error.msg}", file=file, line=error.lineno) from None
     if not isinstance(data, dict):
         raise ConfigError(f"must be a JSON object, found {type(data).__name__}", file=file)
+    for key in keys:
+        if key not in data:
+            raise ConfigError(f"has no {key!r}", file=file, hint=_OTHER_VERSION)
     return data
 
 
@@ -91,5 +98,4 @@ def _text(file: Path) -> str:
 
 
 def _missing(file: Path) -> ConfigError:
-    hint = "Written by servecast run --out; folders of older versions lack some files: run again"
-    return ConfigError("no such file", file=file, hint=hint)
+    return ConfigError("no such file", file=file, hint=f"Written by servecast run --out. {_OTHER_VERSION}")

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import pytest
 from page_checks import check_narrow, check_numbers, check_print, check_sorting, opened
 from servecast.commands.report import read_report, write_report
 from servecast.hardware.errors import ConfigError
+from servecast.reports.run_report import run_report
+from servecast.reports.stored_run import read_run
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +29,7 @@ def test_the_page_is_one_small_file_and_the_parts_lie_beside_it(page_file: Path)
     assert page_file.stat().st_size < 1e6
     tables = {file.name for file in (page_file.parent / "tables").iterdir()}
     assert {"latencies.csv", "latencies.md", "cohorts.csv", "memory.csv", "settings.csv", "defaults.csv"} <= tables
+    assert {"prices.csv", "cost.csv", "kernel-residuals.csv", "limits.csv"} <= tables
     figures = {file.name for file in (page_file.parent / "figures").iterdir()}
     names = ("latency-cdf", "batch-over-time", "preemptions-over-time", "time-by-cause", "roofline")
     assert figures == {f"{name}.{ending}" for name in names for ending in ("svg", "png")}
@@ -42,6 +46,19 @@ def test_the_answer_is_that_of_the_summary(run_folder: Path) -> None:
     assert answer.good is all(verdict["met"] for verdict in summary["slo"]) is False
     assert f"{summary['p99_ttft_ms']:,.0f} ms" in answer.sentence
     assert [number.label for number in answer.numbers] == ["TTFT P99", "TPOT P95", "output throughput"]
+
+
+def test_a_limit_within_the_error_of_the_model_is_left_open(run_folder: Path) -> None:
+    run = read_run(run_folder)
+    limit = "ttft:p99<=500ms"
+    for percent, good in ((10.0, True), (50.0, None)):
+        accuracy = {**run.summary["accuracy"], "ttft_pct": percent}
+        verdicts = [{"limit": limit, "value_ms": 400.0, "met": True}]
+        summary = {**run.summary, "slo": verdicts, "accuracy": accuracy}
+        answer = run_report(replace(run, summary=summary)).answer
+        assert answer.good is good
+        assert ("lies within the error of the model" in answer.sentence) == (good is None)
+    assert answer.numbers[0].note == f"267 to 600 ms, limit {limit}"
 
 
 def test_what_users_wrote_is_escaped(page_file: Path) -> None:
@@ -101,3 +118,8 @@ def test_what_is_missing_or_broken_is_one_message(run_folder: Path, tmp_path: Pa
     (tmp_path / "summary.json").write_text((run_folder / "summary.json").read_text())
     with pytest.raises(ConfigError, match=r"details.json: no such file. Written by servecast run --out"):
         read_report(tmp_path)
+    (tmp_path / "summary.json").write_text("{}")
+    with pytest.raises(ConfigError, match=r"summary.json: has no 'completed'"):
+        read_report(tmp_path)
+    with pytest.raises(ConfigError, match=r"--output: no such folder"):
+        write_report(run_folder, tmp_path / "nowhere" / "page.html")

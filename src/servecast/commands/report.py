@@ -22,6 +22,8 @@ def write_report(folder: Path, page: Path | None) -> None:
     """Write DIR/report/ (page, tables, figures); `page`: another place for the page. Raises ConfigError."""
     report = read_report(folder)
     place = folder / "report"
+    if page is not None and not page.parent.is_dir():
+        raise ConfigError("no such folder", file=page.parent, key="--output")
     page = place / "report.html" if page is None else page
     try:
         place.mkdir(exist_ok=True)
