@@ -14,6 +14,7 @@ from servecast.hardware.errors import ConfigError
 from servecast.hardware.gpus import Gpu
 from servecast.hardware.yaml_source import read_yaml
 from servecast.model.calibration.fitting import ErrorPair, Fit, error_pair
+from servecast.model.calibration.gemm import GemmFit
 
 _SMALL = "all_reduce_small"
 _NVLINK_GROUPS = (_SMALL, "all_reduce_large")
@@ -65,6 +66,8 @@ def kernel_entries(fitted: Sequence[FittedGroup], gpu: Gpu, made_by: str) -> dic
 def _entry(one: FittedGroup, made_by: str) -> dict[str, Any]:
     names = [c.name for c in one.group.form.coefficients]
     entry: dict[str, Any] = {name: float(f"{one.fit.values[name]:.{_DIGITS}g}") for name in names}
+    if isinstance(one.group.form, GemmFit):
+        entry |= one.group.form.kept_entries(entry["t0_us"])
     entry["heldout"] = str(one.fit.heldout)
     entry["regimes"] = {name: str(error) for name, error in one.fit.by_regime.items()}
     if one.fit.kept:

@@ -38,7 +38,7 @@ class GemmRows(Rows):
 
 @dataclass(frozen=True)
 class GemmFit:
-    """form: of the number type and the GPU; its coefficients do not matter."""
+    """form: of the number type and the GPU; of its coefficients only those that are not fitted matter."""
 
     form: GemmForm
 
@@ -46,6 +46,11 @@ class GemmFit:
     def coefficients(self) -> tuple[Coefficient, ...]:
         """The starvation of output tiles exists where activations are quantised."""
         return (*_BOUNDS, *_TILES) if self.form.quant_bytes else _BOUNDS
+
+    def kept_entries(self, t0_us: float) -> dict[str, float]:
+        """What of the launch time is the quantisation's, which no table tells: as the profile has it."""
+        quant_us = min(self.form.coefficients.quant_s * 1e6, t0_us)
+        return {"quant_us": quant_us} if quant_us else {}
 
     def seconds(self, rows: GemmRows, values: Values) -> Floats:
         return np.asarray(self._time(rows, values).total_s)
