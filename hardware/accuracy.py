@@ -26,6 +26,10 @@ _STAGES_FACTOR = 2.0
 # fit err 1.4 to 2.4 times as much as those of a measured one (engines/kernels/default.yaml, 90th percentiles).
 _DATASHEET_FACTOR = 1.5
 
+_KIND_NAMES = {"moe": "mixture of experts", "mla": "latent attention"}
+# Kind of a model -> kinds whose runs tell what is hard about it: models with latent attention have experts too.
+_RARE_KINDS = {"moe": ("moe",), "mla": ("moe", "mla")}
+
 _FILE = Path(__file__).with_name("accuracy.yaml")
 _KEYS = ("scope", "kind", "link", "gpu", "engine", "dtype", "load", "figure", "n", "median", "p90", "band", "in_sample")
 
@@ -137,7 +141,7 @@ def describe(band: Band) -> str:
     words = [f"on {where['gpu']}" if "gpu" in where else "on all measured GPUs"]
     words += [where[key] for key in ("engine", "dtype") if key in where]
     words += [f"{where['load']} load"] if "load" in where else []
-    words += {"moe": ["mixtures of experts"]}.get(where.get("kind", ""), [])
+    words += [_KIND_NAMES[where["kind"]]] if "kind" in where else []
     words += ["tensor parallel over PCIe"] if where.get("link") == "pcie" else []
     tail = " (by coefficients of other GPUs)" if band.scope == UNMEASURED else ""
     tail += " (in-sample)" if band.in_sample else ""
@@ -169,10 +173,9 @@ def _stand_ins(situation: Situation) -> Iterator[_Ladder]:
 def _extras(situation: Situation) -> Iterator[_Ladder]:
     """What is harder to predict than dense models on GPUs that are linked fast, on any GPU."""
     engine = {"engine": situation.engine}
-    if situation.kind != "dense":
-        experts = [{"gpu": situation.gpu, **engine}, engine, {}]
-        rungs = [_Rung(MEASURED, {"kind": "moe", **where}) for where in experts]
-        yield _Ladder(rungs, "mixture of experts or latent attention")
+    for kind in _RARE_KINDS.get(situation.kind, ()):
+        wheres = [{"gpu": situation.gpu, **engine}, engine, {}]
+        yield _Ladder([_Rung(MEASURED, {"kind": kind, **where}) for where in wheres], _KIND_NAMES[kind])
     if situation.link == "pcie":
         rungs = [_Rung(MEASURED, {"link": "pcie", **where}) for where in (engine, {})]
         yield _Ladder(rungs, "tensor parallel over PCIe")

@@ -72,12 +72,13 @@ def tables(rows: pd.DataFrame) -> dict[str, str]:
     usable = rows[rows["problem"] == ""]
     today = usable[usable["aside"] == ""]
     closed = today[today["source"] == "serving_measured.csv"]
-    opened = today[today["source"].str.startswith(("blis", "llmd", "B05"))]
+    opened = today[today["source"].str.startswith(("blis", "llmd", "B05", "cssnoeasy"))]
     whole = usable[usable["source"].str.startswith(("B01", "B02"))]
-    latencies = ("ttft", "ttft_p99", "tpot", "e2el")
+    latencies = ("ttft", "ttft_p99", "tpot", "tpot_p99", "e2el", "throughput")
     ratios = gpu_ratios(rows, *RATIO_OF).assign(fitted="", problem="")
     by = ("source", "model", "dtype")
     return {
+        "in-short": wide_table(today.assign(engine=today["family"]), ("engine",), MAIN),
         "closed-loop": wide_table(closed, GROUP, MAIN),
         "closed-loop-load": wide_table(closed, ("gpu", "engine", "dtype", "regime"), MAIN),
         "open-loop": wide_table(opened, ("source", "gpu", "engine", "model"), latencies),

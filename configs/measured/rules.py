@@ -6,6 +6,7 @@
       requests_per_client: 10         # of a closed loop
       leave_out: {ttft: why}          # figures not to compare; `run: why` for the whole run
       fitted: {ttft: server time}     # figures by which a number of the model was chosen, and which
+      unsettled: {ttft: token budget} # figures that follow from a setting that nobody stated: in no error band
       aside: why                      # errors are shown, but say nothing about runs of today (an old engine, say)
       note: what had to be assumed
 
@@ -25,7 +26,7 @@ from servecast.hardware.yaml_fields import Fields
 from servecast.hardware.yaml_source import read_yaml
 
 WHOLE_RUN = "run"
-_KEYS = ("where", "set", "length_range", "requests_per_client", "leave_out", "fitted", "aside", "note")
+_KEYS = ("where", "set", "length_range", "requests_per_client", "leave_out", "fitted", "unsettled", "aside", "note")
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Rule:
     requests_per_client: int | None = None
     leave_out: Mapping[str, str] = field(default_factory=dict)
     fitted: Mapping[str, str] = field(default_factory=dict)
+    unsettled: Mapping[str, str] = field(default_factory=dict)
     aside: str = ""
     note: str = ""
 
@@ -52,6 +54,7 @@ class Rule:
             problem=problem,
             left_out={**run.left_out, **figures},
             fitted={**run.fitted, **self.fitted},
+            unsettled={**run.unsettled, **self.unsettled},
             aside=self.aside or run.aside,
             note="; ".join(filter(None, (run.note, self.note))),
         )
@@ -104,6 +107,7 @@ def _rule(fields: Fields) -> Rule:
         requests_per_client=fields.count("requests_per_client") if fields.has("requests_per_client") else None,
         leave_out=_by_figure(fields, "leave_out", (WHOLE_RUN, *METRICS)),
         fitted=_by_figure(fields, "fitted", tuple(METRICS)),
+        unsettled=_by_figure(fields, "unsettled", tuple(METRICS)),
         aside=fields.text("aside", ""),
         note=fields.text("note", ""),
     )

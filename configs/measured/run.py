@@ -33,9 +33,10 @@ class MeasuredRun:
     the file does not name them. figures: names of METRICS -> measured. cells: the file's own words, by column.
 
     lengths: of the requests one by one, in place of those of `settings`. left_out: figures not to be compared -> why.
-    fitted: figures that a number of the model was chosen by -> which number; all others are a test of it. problem: why
-    the run cannot be simulated at all. aside: why it says nothing about runs of today, so that its errors are shown but
-    count in no error band. note: what had to be assumed.
+    fitted: figures that a number of the model was chosen by -> which number; all others are a test of it. unsettled:
+    figures that follow from a setting that nobody stated -> which; their errors are shown, but count in no error band.
+    problem: why the run cannot be simulated at all. aside: why it says nothing about runs of today, so that its errors
+    are shown but count in no error band. note: what had to be assumed.
     """
 
     place: str
@@ -46,6 +47,7 @@ class MeasuredRun:
     left_out: Mapping[str, str] = field(default_factory=dict)
     problem: str | None = None
     fitted: Mapping[str, str] = field(default_factory=dict)
+    unsettled: Mapping[str, str] = field(default_factory=dict)
     aside: str = ""
     note: str = ""
 

@@ -33,6 +33,7 @@ def ideal(profile: EngineProfile, gpu: Gpu) -> EngineProfile:
         elementwise=Elementwise(kernel_s=0.0, e_m=1.0),
         kernels={},
         default_kernels=kernels,
+        graphs=None,
     )
 
 

@@ -44,13 +44,14 @@ def bands(rows: pd.DataFrame) -> list[dict[str, Any]]:
     rows: of `rows_frame`, with the variant "unmeasured". Runs that stand aside (an engine of long ago, say) count only
     where nothing else was measured: experts, PCIe.
     """
-    usable = _without_given_throughput(rows[rows["problem"] == ""])
+    usable = _without_unsettled(_without_given_throughput(rows[rows["problem"] == ""]))
     dense = (usable["kind"] == "dense") & (usable["link"] != "pcie")
     today = usable[dense & (usable["aside"] == "")]
     entries = list(_bands(today, MEASURED, "", (*_OWN, *_ELSEWHERE)))
     entries += _bands(today, UNMEASURED, "unmeasured_", _ELSEWHERE)
-    entries += _bands(usable[usable["kind"] != "dense"].assign(kind="moe"), MEASURED, "", _EXPERTS)
-    entries += _bands(usable[(usable["kind"] == "dense") & (usable["link"] == "pcie")], MEASURED, "", _PCIE)
+    rare = _with_offline_tpot(usable)
+    entries += _bands(rare[rare["kind"] != "dense"], MEASURED, "", _EXPERTS)
+    entries += _bands(rare[(rare["kind"] == "dense") & (rare["link"] == "pcie")], MEASURED, "", _PCIE)
     return entries
 
 
@@ -59,6 +60,23 @@ def _without_given_throughput(rows: pd.DataFrame) -> pd.DataFrame:
     given = (rows["process"].isin(("poisson", "gamma", "constant", "trace"))) & (rows["regime"] != "overload")
     columns = [column for column in rows.columns if column.endswith("error_throughput")]
     return rows.assign(**{column: rows[column].mask(given) for column in columns})
+
+
+def _with_offline_tpot(rows: pd.DataFrame) -> pd.DataFrame:
+    """Offline runs with throughput alone: the time between tokens is its inverse."""
+    inverse = (1 / (1 + rows["error_throughput"] / 100) - 1) * 100
+    known = rows["error_tpot"].notna() | (rows["process"] != "batch")
+    return rows.assign(error_tpot=rows["error_tpot"].where(known, inverse))
+
+
+def _without_unsettled(rows: pd.DataFrame) -> pd.DataFrame:
+    """Without errors that say more of a setting that nobody stated than of the model."""
+    changed: dict[str, pd.Series] = {}
+    for figure in FIGURES:
+        unsettled = rows["unsettled"].str.split().map(lambda names, figure=figure: figure in names).astype(bool)
+        columns = [column for column in rows.columns if column.endswith(f"error_{figure}")]
+        changed |= {column: rows[column].mask(unsettled) for column in columns}
+    return rows.assign(**changed)
 
 
 def _bands(

@@ -17,7 +17,7 @@ GROUP = ("gpu", "engine", "model", "dtype")
 # Columns of rows.csv that hold text, also where all of them are empty.
 _TEXTS = (
     *("place", "source", "gpu", "engine", "model", "dtype", "layout", "family", "kind", "link", "regime"),
-    *("problem", "left_out", "note", "fitted", "aside", "process", "load"),
+    *("problem", "left_out", "note", "fitted", "unsettled", "aside", "process", "load"),
 )
 
 
@@ -47,6 +47,7 @@ def _row(prediction: Prediction) -> dict[str, Any]:
         "place": run.place,
         "source": run.source,
         "fitted": " ".join(run.fitted),
+        "unsettled": " ".join(run.unsettled),
         "aside": run.aside,
         **{key: getattr(prediction, key) for key in (*GROUP, "layout")},
         **_situation(prediction.situation),

@@ -151,6 +151,8 @@ def test_rules_add_what_the_file_does_not_state(tmp_path: Path) -> None:
   fitted: {ttft: server time}
 - where: {file: runs.csv, precision: fp8}
   leave_out: {tpot: odd}
+  unsettled: {ttft: token budget}
+  aside: an old engine
   note: guessed
 - where: {backend_version: 0.12.0}
   leave_out: {run: another day}
@@ -161,6 +163,7 @@ def test_rules_add_what_the_file_does_not_state(tmp_path: Path) -> None:
     assert second.settings["workload"]["lengths"]["prompt"] == {"distribution": "uniform", "low": 819, "high": 1024}
     assert second.settings["workload"]["num_requests"] == 80
     assert (second.compared, second.fitted, second.note) == ({"ttft": 840.8}, {"ttft": "server time"}, "guessed")
+    assert (second.unsettled, second.aside) == ({"ttft": "token budget"}, "an old engine")
 
 
 @pytest.mark.parametrize(

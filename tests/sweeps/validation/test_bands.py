@@ -14,6 +14,7 @@ RUN = {
     "problem": "",
     "aside": "",
     "fitted": "",
+    "unsettled": "",
     "kind": "dense",
     "link": "one",
     "gpu": "h100-sxm",
@@ -88,3 +89,13 @@ def test_runs_that_stand_aside_count_only_for_experts_and_pcie() -> None:
 def test_throughput_of_an_open_loop_that_keeps_up_says_nothing() -> None:
     assert not [entry for entry in bands(rows(10, process="poisson")) if entry["figure"] == "throughput"]
     assert [entry for entry in bands(rows(10, process="poisson", regime="overload")) if entry["figure"] == "throughput"]
+
+
+def test_figures_that_follow_from_an_unknown_setting_make_no_band() -> None:
+    found = bands(pd.concat([rows(10), rows(10, 90.0, unsettled="tpot")]))
+    assert only(found, scope="measured", figure="tpot", gpu="h100-sxm", load="light")["n"] == 10
+
+
+def test_offline_throughput_stands_for_tpot_where_little_else_was_measured() -> None:
+    offline = rows(6, link="pcie", process="batch").assign(error_tpot=float("nan"), error_throughput=25.0)
+    assert only(bands(offline), link="pcie", engine="vllm", figure="tpot")["median"] == 20
