@@ -118,10 +118,10 @@ def _row(
     row |= {"settings": found["settings"], "knobs": found["knobs"], "search": found["capacity"]}
     if found["status"] == UNREACHABLE:
         return row | {"reason": unreachable(found["capacity"])}
-    return row | _size(found, spare) | _money(found, candidate.gpu_key, pricing, spare, today)
+    return row | _size(found, spare, pricing) | _money(found, candidate.gpu_key, pricing, spare, today)
 
 
-def _size(found: Found, spare: int) -> dict[str, Any]:
+def _size(found: Found, spare: int, pricing: Pricing) -> dict[str, Any]:
     fleet, capacity = found["fleet"], found["capacity"]
     low, high = size_interval(fleet, spare)
     replicas, each = fleet["replicas"] + spare, found["gpus_per_replica"]
@@ -150,7 +150,7 @@ def _size(found: Found, spare: int) -> dict[str, Any]:
     }
     if run is None:
         return figures
-    gpus = fleet["replicas"] * each
+    gpus, busy, tdp_w = fleet["replicas"] * each, run["utilization"], found["tdp_w"]
     return figures | {
         "run": run,
         "utilization": run["utilization"],
@@ -158,8 +158,9 @@ def _size(found: Found, spare: int) -> dict[str, Any]:
         "bound": max(run["bound_by"], key=run["bound_by"].get),
         "output_tokens_per_s_per_gpu": run["output_throughput"] / gpus,
         "tokens_per_s_per_user": 1e3 / run["p50_tpot_ms"] if run["p50_tpot_ms"] else None,
-        "gpu_watts": fleet["energy"]["gpu_watts"] * replicas / fleet["replicas"],
-        "wall_watts": fleet["energy"]["wall_watts"] * replicas / fleet["replicas"],
+        # Spare replicas share the load, so all are taken to be as busy as those that were simulated.
+        "gpu_watts": replicas * each * pricing.power.gpu_watts(tdp_w, busy),
+        "wall_watts": replicas * each * pricing.power.wall_watts(tdp_w, busy),
         "joules_per_output_token": fleet["energy"]["joules_per_output_token"],
         "joules_per_token": fleet["energy"]["joules_per_token"],
     }

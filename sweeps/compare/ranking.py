@@ -73,6 +73,8 @@ def is_tie(best: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def _reason(row: Row, best: Row | None, tie: bool, extra: float | None) -> str:
     if row is best:
         return "cheapest"
+    if row["usd_per_hour"] is None and row.get("run") is None:
+        return "so many replicas were not simulated, and so not priced"
     if extra is None:
         return "no price known"
     cost = _dearer(extra)

@@ -40,6 +40,7 @@ def row(
         "capacity": 5.0,
         "limit": "tpot:p95",
         "sensitivity": None,
+        "run": {"p95_tpot_ms": 50.0},
         **more,
     }
 
@@ -76,6 +77,11 @@ def test_without_a_price_a_candidate_comes_after_the_others() -> None:
     assert [r["label"] for r in ranked] == ["a TP1", "free TP1"]
     assert ranked[1]["reason"] == "no price known"
     assert "no candidate has a price" in recommendation(rank([row("free TP1", None, 1)]))
+
+
+def test_what_was_not_simulated_is_not_priced() -> None:
+    (only,) = rank([row("tiny TP1", None, 5000, run=None)])
+    assert only["reason"] == "so many replicas were not simulated, and so not priced"
 
 
 def test_candidates_that_cannot_come_last_with_their_reason() -> None:
