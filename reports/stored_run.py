@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,17 @@ def read_run(folder: Path) -> StoredRun:
         distributions=_read_csv(folder / "distributions.csv", "percentile"),
         scenario_yaml=_text(folder / "scenario.yaml"),
     )
+
+
+@contextmanager
+def of_this_version(folder: Path) -> Iterator[None]:
+    """What is made of the results in `folder` here may ask for any of their figures. Results of another version lack
+    some: that is a ConfigError, not the KeyError that it begins as.
+    """
+    try:
+        yield
+    except KeyError as error:
+        raise ConfigError(f"its results have no {error.args[0]!r}", file=folder, hint=_OTHER_VERSION) from error
 
 
 def read_requests(folder: Path, columns: list[str]) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -121,5 +122,11 @@ def test_what_is_missing_or_broken_is_one_message(run_folder: Path, tmp_path: Pa
     (tmp_path / "summary.json").write_text("{}")
     with pytest.raises(ConfigError, match=r"summary.json: has no 'completed'"):
         read_report(tmp_path)
+    shutil.copytree(run_folder, tmp_path / "older")
+    summary = json.loads((run_folder / "summary.json").read_text())
+    del summary["kv_usage"]
+    (tmp_path / "older" / "summary.json").write_text(json.dumps(summary))
+    with pytest.raises(ConfigError, match=r"older: its results have no 'kv_usage'. Files of an older version"):
+        write_report(tmp_path / "older", None)
     with pytest.raises(ConfigError, match=r"--output: no such folder"):
         write_report(run_folder, tmp_path / "nowhere" / "page.html")

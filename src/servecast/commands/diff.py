@@ -12,7 +12,7 @@ from servecast.reports.comparison_diff import diff_comparisons
 from servecast.reports.diff import Diff
 from servecast.reports.run_diff import diff_runs
 from servecast.reports.stored_comparison import is_comparison, read_comparison
-from servecast.reports.stored_run import read_run
+from servecast.reports.stored_run import of_this_version, read_run
 from servecast.reports.stored_sweep import is_sweep, read_sweep
 from servecast.reports.sweep_diff import diff_sweeps
 from servecast.reports.table_formats import to_rich
@@ -23,7 +23,8 @@ _WIDE = 160
 
 def show_diff(first: Path, second: Path, *, as_json: bool) -> None:
     """Print what differs between two folders. Raises ConfigError."""
-    diff = read_diff(first, second)
+    with of_this_version(second):
+        diff = read_diff(first, second)
     if as_json:
         print(json.dumps(diff.plain(), indent=2))
         return

@@ -12,7 +12,7 @@ from servecast.reports.html_page import draw_figures, html_page, write_parts
 from servecast.reports.report import Report
 from servecast.reports.run_report import run_report
 from servecast.reports.stored_comparison import COMPARISON_FILE, is_comparison, read_comparison
-from servecast.reports.stored_run import SUMMARY_FILE, read_run
+from servecast.reports.stored_run import SUMMARY_FILE, of_this_version, read_run
 from servecast.reports.stored_sweep import is_sweep, read_sweep
 from servecast.reports.sweep_report import sweep_report
 from servecast.sweeps.store import FILE_NAME
@@ -20,7 +20,8 @@ from servecast.sweeps.store import FILE_NAME
 
 def write_report(folder: Path, page: Path | None) -> None:
     """Write DIR/report/ (page, tables, figures); `page`: another place for the page. Raises ConfigError."""
-    report = read_report(folder)
+    with of_this_version(folder):
+        report = read_report(folder)
     place = folder / "report"
     if page is not None and not page.parent.is_dir():
         raise ConfigError("no such folder", file=page.parent, key="--output")
