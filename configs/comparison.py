@@ -72,8 +72,19 @@ class Comparison(Section):
         hint = "Write gpus: [h100-sxm, l40s], gpus: all, or candidates: [{gpu: h100-sxm, tensor_parallel_size: 2}]"
         check(self.gpus is not None or self.candidates is not None, "gpus", "is missing: nothing to compare", hint)
         check(self.gpus is None or self.candidates is None, "gpus", "stands beside candidates; give one of them", hint)
+        check(self.gpus != (), "gpus", "is an empty list: nothing to compare", hint)
+        check(self.candidates != (), "candidates", "is an empty list: nothing to compare", hint)
         sized = self.fleet is not None and "replicas" in self.fleet
         check(not sized, "fleet", "has replicas, but their number is what is asked for", "Leave replicas out")
+        return self
+
+    @model_validator(mode="after")
+    def _something_to_pay(self) -> Self:
+        """A purchase may be paid off; with free power too, costs of 0 could not be ranked."""
+        free = any(price.purchase == 0 for price in self.prices.values())
+        free_use = self.cost.usd_per_kwh == 0 and not self.cost.hosting_usd_per_kw_month
+        hint = "Give cost.usd_per_kwh or cost.hosting_usd_per_kw_month above 0"
+        check(not (free and free_use), "cost", "leaves nothing to pay for a GPU whose purchase is 0", hint)
         return self
 
     @property
@@ -107,9 +118,11 @@ def load_comparison(path: Path, overrides: Mapping[str, Any] | None = None) -> C
     origin = Origin(path, source.lines)
     data = {"name": path.stem, **source.data, **(overrides or {})}
     try:
-        return Comparison.model_validate(data).at(origin)
+        comparison = Comparison.model_validate(data).at(origin)
     except ValidationError as error:
         raise config_error(error, Comparison, origin) from None
+    own_prices(comparison)  # an unknown GPU is told now rather than after hours of simulations
+    return comparison
 
 
 def candidates(comparison: Comparison) -> list[Candidate]:

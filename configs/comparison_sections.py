@@ -30,7 +30,8 @@ class CandidateSection(Section):
     engine: Texts | None = Field(default=None, description="Engine profiles. Default: the comparison's.")
     dtype: Dtypes | None = Field(default=None, description="Number formats of the weights. Default: replica.dtype.")
     tensor_parallel_size: Counts | None = Field(
-        default=None, description="GPUs that share every layer. Default: each power of two that fits."
+        default=None,
+        description="GPUs that share every layer. Default: each power of two that splits the model.",
     )
     pipeline_parallel_size: Counts = Field(default=(1,), description="Pipeline stages.")
     set: dict[str, Any] = Field(default_factory=dict, description="Dotted key of a scenario -> value, for these only.")
@@ -69,9 +70,9 @@ class CostSection(Section):
 class GpuPriceSection(Section):
     """Prices of one GPU in place of the list's; USD, for each GPU."""
 
-    on_demand: NotNegative | None = Field(default=None, description="USD an hour.")
-    reserved: NotNegative | None = Field(default=None, description="USD an hour.")
-    purchase: NotNegative | None = Field(default=None, description="USD to buy it.")
+    on_demand: Positive | None = Field(default=None, description="USD an hour.")
+    reserved: Positive | None = Field(default=None, description="USD an hour.")
+    purchase: NotNegative | None = Field(default=None, description="USD to buy it; 0: paid off.")
     source: Text = Field(default="the comparison", description="Where the prices are from, for outputs.")
 
 

@@ -90,5 +90,6 @@ def assumptions(figures: Figures) -> Iterator[str]:
     if any(price["stale"] for price in figures["prices"]):
         yield "Prices marked STALE are older than 180 days: put today's into `prices`."
     yield "Watts and joules are estimates from the TDP. Sizes under 'What if' follow from capacities, not fleet runs."
+    yield from figures.get("notes", [])
     notes = dict.fromkeys(f"{row['gpu']}: {note}" for row in figures["candidates"] for note in row.get("notes") or [])
     yield from notes

@@ -40,7 +40,7 @@ def diff_runs(a: StoredRun, b: StoredRun) -> Diff:
 
 def _latencies(a: StoredRun, b: StoredRun, *, paired: bool) -> Iterator[dict[str, Any]]:
     columns = ["ttft_ms", "tpot_ms", "e2el_ms", "queue_ms"]
-    before, after = (read_requests(run.folder, columns) for run in (a, b))
+    before, after = (read_requests(run, columns) for run in (a, b))
     for column in columns:
         name = column.removesuffix("_ms")
         for statistic, percentile in (("p50", 50), ("p99", 99)):

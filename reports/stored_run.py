@@ -66,9 +66,15 @@ def of_this_version(folder: Path) -> Iterator[None]:
         raise ConfigError(f"its results have no {error.args[0]!r}", file=folder, hint=_OTHER_VERSION) from error
 
 
-def read_requests(folder: Path, columns: list[str]) -> pd.DataFrame:
-    """These columns of requests.csv. Raises ConfigError."""
-    return _read_csv(folder / "requests.csv", *columns)[columns]
+def read_requests(run: StoredRun, columns: list[str]) -> pd.DataFrame:
+    """These columns of requests.csv. Raises ConfigError, also where rows are missing."""
+    file = run.folder / "requests.csv"
+    frame = _read_csv(file, *columns)[columns]
+    expected = run.summary["completed"] + run.summary["failed"]
+    if len(frame) != expected:
+        problem = f"has {len(frame)} rows, but {SUMMARY_FILE} counts {expected} requests"
+        raise ConfigError(problem, file=file, hint="The file was cut or changed: run it again")
+    return frame
 
 
 def read_json(file: Path, *keys: str) -> dict[str, Any]:

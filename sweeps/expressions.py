@@ -55,7 +55,8 @@ class Expression:
             return _value(self.root, values)
         except (TypeError, ArithmeticError, RecursionError) as error:
             used = ", ".join(f"{name} = {values[name]!r}" for name in sorted(self.names))
-            raise ConfigError(f"{self.text!r} has no value for {used}: {error}") from None
+            place = f" for {used}" if used else ""
+            raise ConfigError(f"{self.text!r} has no value{place}: {error}") from None
 
     def check_names(self, known: Collection[str]) -> None:
         """Raise ConfigError if a name is none of `known`."""

@@ -76,6 +76,8 @@ def _read_json(text: str, file: Path) -> list[MeasuredRun]:
         except json.JSONDecodeError:
             raise ConfigError(f"broken JSON: {whole.msg}", file=file, line=whole.lineno) from None
     results = data if isinstance(data, list) else [data]
+    if not results:
+        raise ConfigError("holds no runs: the list is empty", file=file)
     for number, result in enumerate(results):
         if not is_vllm_bench(result):
             place = f"entry {number + 1} " if len(results) > 1 else ""
@@ -97,7 +99,7 @@ def _read_csv(text: str, file: Path) -> list[MeasuredRun]:
     if is_table(names):
         return [table_run(row, file, line) for line, row in cells]
     if is_request_table(names):
-        return [request_run([row for _, row in cells], file)]
+        return [request_run(cells, file)]
     needed = ", ".join([COLUMNS["input"][0], COLUMNS["output"][0], f"a figure such as {FIGURES['tpot'][1]}"])
     hint = f"A table of runs needs {needed}; a table of requests arrival_s, input_tokens, output_tokens, ttft_s, e2e_s"
     raise ConfigError(f"the columns are of no known layout: {', '.join(names)}", file=file, line=1, hint=hint)

@@ -14,6 +14,8 @@ from servecast.configs.traces import read_trace
 from servecast.hardware.errors import ConfigError
 
 Floats = npt.NDArray[np.float64]
+# A line of the file and its cells by column.
+Row = tuple[int, Mapping[str, str]]
 
 # Time of a request -> names of its column and what makes them seconds.
 _TIMES = {
@@ -28,10 +30,11 @@ def is_request_table(names: Sequence[str]) -> bool:
     return all(known & set(columns) for columns in _TIMES.values())
 
 
-def request_run(rows: Sequence[Mapping[str, str]], file: Path) -> MeasuredRun:
+def request_run(rows: Sequence[Row], file: Path) -> MeasuredRun:
     """The whole file as one run. Raises ConfigError for a row without usable numbers."""
     trace = read_trace(file)
     times = {metric: _seconds(rows, metric, file) for metric in _TIMES}
+    _check_order(times, rows, file)
     cells = {"file": file.name, "line": "1"}
     settings = {"workload": {"num_requests": len(trace), "arrivals": {"process": "trace", "path": str(file.resolve())}}}
     if trace.arrival_s is None or any("sorted" in note for note in trace.notes):
@@ -62,13 +65,24 @@ def request_figures(
     return figures
 
 
-def _seconds(rows: Sequence[Mapping[str, str]], metric: str, file: Path) -> Floats:
-    names = {normalise(name): name for name in rows[0]}
+def _check_order(times: Mapping[str, Floats], rows: Sequence[Row], file: Path) -> None:
+    """No answer ends before its first token."""
+    wrong = np.flatnonzero(times["e2el"] < times["ttft"])
+    if len(wrong):
+        first = int(wrong[0])
+        e2el, ttft = (times[metric][first] for metric in ("e2el", "ttft"))
+        problem = f"ends after {e2el:g} s, before its first token at {ttft:g} s"
+        hint = f"{len(wrong)} of {len(rows)} rows are so. Both times count from the arrival"
+        raise ConfigError(problem, file=file, line=rows[first][0], hint=hint)
+
+
+def _seconds(rows: Sequence[Row], metric: str, file: Path) -> Floats:
+    names = {normalise(name): name for name in rows[0][1]}
     column = next(known for known in _TIMES[metric] if known in names)
     values = []
-    for number, row in enumerate(rows):
+    for line, row in rows:
         try:
             values.append(positive(row[names[column]], names[column]) * _TIMES[metric][column])
         except ConfigError as error:
-            raise ConfigError(error.problem, file=file, line=number + 2, key=error.key) from None
+            raise ConfigError(error.problem, file=file, line=line, key=error.key) from None
     return np.array(values)

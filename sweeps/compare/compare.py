@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from servecast.configs.comparison import Candidate, Comparison
+from servecast.configs.comparison import Candidate, Comparison, own_prices
 from servecast.configs.workloads import build_workload
 from servecast.sweeps.compare.costs import BASES, Pricing, fleet_costs, pricing_of
 from servecast.sweeps.compare.evaluate import DOES_NOT_FIT, FITS, UNREACHABLE
@@ -71,6 +71,7 @@ def figures_of(
         "candidates": ranked,
         "sensitivity": sensitivity_rows(ranked),
         "prices": _prices(ranked),
+        "notes": _price_notes(comparison, candidates),
     }
 
 
@@ -184,6 +185,16 @@ def _money(found: Found, gpu_key: str, pricing: Pricing, spare: int, today: date
         "usd_per_hour_low": one * low,
         "usd_per_hour_high": None if high is None else one * high,
     }
+
+
+def _price_notes(comparison: Comparison, candidates: Sequence[Candidate]) -> list[str]:
+    """A sentence for each price of the file that no candidate asks for."""
+    used = {candidate.gpu_key for candidate in candidates}
+    return [
+        f"prices has {gpu}, which is no candidate: it counts nowhere."
+        for gpu in own_prices(comparison)
+        if gpu not in used
+    ]
 
 
 def _prices(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -74,12 +74,25 @@ def test_prices_go_by_the_key_of_the_catalogue(tmp_path: Path) -> None:
     assert prices["h100-sxm"].on_demand == 2
 
 
+def test_a_price_of_an_unknown_gpu_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"which.yaml:6: prices.h1000: unknown GPU 'h1000'. Did you mean 'h100-sxm'"):
+        comparison(tmp_path, "prices: {h1000: {on_demand: 1}}\ngpus: [h100]")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "gpus: is missing: nothing to compare"),
         ("gpus: [l40s]\ncandidates: [{gpu: l40s}]", "gpus: stands beside candidates"),
         ("gpus: [l40s]\nfleet: {replicas: 2}", r"which.yaml:7: fleet: has replicas, but their number is what is asked"),
+        ("gpus: []", r"which.yaml:6: gpus: is an empty list: nothing to compare"),
+        ("candidates: []", r"which.yaml:6: candidates: is an empty list"),
+        ("candidates: [{gpu: []}]", r"which.yaml:6: candidates.0.gpu: must have 1 entries or more"),
+        ("gpus: [l40s]\nprices: {l40s: {on_demand: 0}}", "prices.l40s.on_demand: must be above 0, found 0"),
+        (
+            "gpus: [l40s]\nprices: {l40s: {purchase: 0}}\ncost: {usd_per_kwh: 0}",
+            "which.yaml:8: cost: leaves nothing to pay",
+        ),
         ("gpus: [l41s]", "unknown GPU 'l41s'. Did you mean 'l40s'"),
         ("gpus: [l40s]\ncost: {basis: rented}", "cost.basis: must be one of on-demand, reserved, purchase, found"),
         ("gpus: [l40s]\nknobs: {}", "nothing to try"),

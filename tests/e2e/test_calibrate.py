@@ -87,6 +87,7 @@ def test_nothing_is_written_where_nothing_is_determined(servecast: Servecast, ta
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (("empty.json", "--gpu", "h100", "-o", "mine.yaml"), "empty.json: holds no runs"),
         (("absent.csv", "--gpu", "h100", "-o", "mine.yaml"), "absent.csv: no such file"),
         (("gemm.csv", "--gpu", "h1000", "-o", "mine.yaml"), "unknown GPU 'h1000'"),
         (("gemm.csv", "--gpu", "h100", "--engine", "vlm", "-o", "mine.yaml"), "unknown engine 'vlm'"),
@@ -96,6 +97,7 @@ def test_nothing_is_written_where_nothing_is_determined(servecast: Servecast, ta
 def test_wrong_input_is_one_message(
     servecast: Servecast, table: Path, tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
+    (table.parent / "empty.json").write_text("[]")
     done = servecast("calibrate", *words, cwd=table.parent)
 
     assert done.returncode == 2

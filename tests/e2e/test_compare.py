@@ -28,7 +28,7 @@ candidates:
   - {gpu: [h100-sxm, l40s], tensor_parallel_size: 1}
   - {gpu: t4, tensor_parallel_size: 1}
 search: {seeds: 1, sensitivity: false, precision: 0.05}
-prices: {l40s: {on_demand: 1.0, source: an offer}}
+prices: {l40s: {on_demand: 1.0, source: an offer}, a10: {on_demand: 1.0}}
 """
     )
     return file
@@ -38,7 +38,15 @@ def test_it_ranks_writes_and_resumes(servecast: Servecast, comparison: Path, tmp
     out = tmp_path / "out"
     done = servecast("compare", comparison, "--out", out, "--jobs", 1)
     assert done.returncode == 0, done.stderr
-    for words in ("Simulated with", "Ranking", "h100-sxm TP1", "does not fit", "an offer", "STALE"):
+    for words in (
+        "Simulated with",
+        "Ranking",
+        "h100-sxm TP1",
+        "does not fit",
+        "an offer",
+        "STALE",
+        "prices has a10, which is no candidate",
+    ):
         assert words in done.stdout
     figures = json.loads((out / "comparison.json").read_text())
     first, second, lost = figures["candidates"]

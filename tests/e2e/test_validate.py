@@ -67,12 +67,14 @@ def test_the_files_of_out(servecast: Servecast, result: Path, tmp_path: Path) ->
     ("words", "message"),
     [
         (["bench.json"], "does not say which gpu; give --gpu"),
+        (["empty.json", *HERE], "empty.json: holds no runs"),
         (["none.json", *HERE], "none.json: no such file"),
         (["bench.json", *HERE, "--threshold", "tpot"], "--threshold: cannot be read"),
         (["bench.json", *HERE, "--rules", "bench.json"], "must hold a list of rules"),
     ],
 )
 def test_bad_input_is_one_message(servecast: Servecast, result: Path, words: list[str], message: str) -> None:
+    (result.parent / "empty.json").write_text("[]")
     done = servecast("validate", *words, cwd=result.parent)
     assert done.returncode == 2
     assert message in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from page_checks import check_narrow, check_numbers, check_print, check_sorting,
 from servecast.commands.compare import compare_file
 from servecast.commands.diff import read_diff
 from servecast.commands.report import read_report, write_report
+from servecast.hardware.errors import ConfigError
 from servecast.sweeps.backends import Backend
 
 ROOT = Path(__file__).parents[2]
@@ -77,3 +79,16 @@ def test_two_comparisons_are_held_against_each_other(folder: Path, tmp_path: Pat
     moved = {row["figure"]: row["moved"] for row in rows}
     assert moved["cost ($/h)"] is True
     assert moved["GPUs"] is False
+
+
+def test_an_unfinished_comparison_says_how_to_go_on(folder: Path, tmp_path: Path) -> None:
+    shutil.copy(folder / "results.sqlite", tmp_path)
+    words = "the comparison is unfinished: run it again with --resume"
+    with pytest.raises(ConfigError, match=words):
+        read_report(tmp_path)
+    with pytest.raises(ConfigError, match=words):
+        read_diff(folder, tmp_path)
+    with sqlite3.connect(tmp_path / "results.sqlite") as database:
+        database.execute("DELETE FROM outcomes")  # stopped before the first candidate was finished
+    with pytest.raises(ConfigError, match=words):
+        read_report(tmp_path)

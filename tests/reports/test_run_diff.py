@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from servecast.commands.diff import read_diff, show_diff
+from servecast.hardware.errors import ConfigError
 from servecast.reports.diff import settings_diff
 
 Stored = Callable[..., Path]
@@ -58,3 +60,17 @@ def test_it_prints_tables_or_json(gpus: tuple[Path, Path], capsys: pytest.Captur
     assert "a100-80gb-sxm" in capsys.readouterr().out
     show_diff(*gpus, as_json=True)
     assert set(json.loads(capsys.readouterr().out)) == {"settings", "figures", "notes"}
+
+
+def test_a_table_of_requests_that_was_cut_is_refused(gpus: tuple[Path, Path], tmp_path: Path) -> None:
+    cut = tmp_path / "cut"
+    shutil.copytree(gpus[1], cut)
+    lines = (cut / "requests.csv").read_text().splitlines()
+    (cut / "requests.csv").write_text("\n".join(lines[:61]) + "\n")
+    with pytest.raises(ConfigError, match=r"requests.csv: has 60 rows, but summary.json counts 120 requests"):
+        read_diff(gpus[0], cut)
+
+
+def test_a_folder_without_results_is_told_as_by_report(gpus: tuple[Path, Path], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"holds no results: no summary.json, comparison.json or results.sqlite"):
+        read_diff(gpus[0], tmp_path)

@@ -86,6 +86,7 @@ def test_paths_in_a_sweep_are_relative_to_it(write_sweep: WriteSweep, tmp_path: 
         ("axes: {seed: [1]}\nset: {gpu: h1000}", r"sweep.yaml:3: gpu: unknown GPU"),
         ("axes: {seed: [1]}\nset: {seed.x: 1}", r"sweep.yaml:3: seed.x: is varied by axis 'seed'"),
         ("axes: {seed: [1]}\nwhere: sed > 1", r"sweep.yaml:3: where: unknown name 'sed' .* Did you mean 'seed'"),
+        ("axes: {seed: [1]}\nwhere: 1 / 0 > 1", r"where: '1 / 0 > 1' has no value: "),
         ("axes: {seed: [1]}\nwhere: seed > 1", r"where: leaves none of the 1 points"),
         ("axes: {seed: [1]}\nwhere: open('x')", r"where: \"open\('x'\)\" is not allowed"),
         ("axes: {seed: [1]}\nreplicates: 2", r"replicates: and an axis both vary the seed"),

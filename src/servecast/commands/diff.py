@@ -7,13 +7,14 @@ from pathlib import Path
 
 from rich.console import Console
 
+from servecast.commands.results_folder import COMPARISON, SWEEP, kind_of_results
 from servecast.hardware.errors import ConfigError
 from servecast.reports.comparison_diff import diff_comparisons
 from servecast.reports.diff import Diff
 from servecast.reports.run_diff import diff_runs
-from servecast.reports.stored_comparison import is_comparison, read_comparison
+from servecast.reports.stored_comparison import read_comparison
 from servecast.reports.stored_run import of_this_version, read_run
-from servecast.reports.stored_sweep import is_sweep, read_sweep
+from servecast.reports.stored_sweep import read_sweep
 from servecast.reports.sweep_diff import diff_sweeps
 from servecast.reports.table_formats import to_rich
 
@@ -44,18 +45,12 @@ def show_diff(first: Path, second: Path, *, as_json: bool) -> None:
 
 def read_diff(first: Path, second: Path) -> Diff:
     """What differs between two folders of one kind."""
-    kinds = [_kind(folder) for folder in (first, second)]
+    kinds = [kind_of_results(folder) for folder in (first, second)]
     if kinds[0] != kinds[1]:
         problem = f"is the folder of a {kinds[1]}, but {first} that of a {kinds[0]}"
         raise ConfigError(problem, file=second, hint="Give two folders of one kind")
-    if kinds[0] == "comparison":
+    if kinds[0] == COMPARISON:
         return diff_comparisons(read_comparison(first), read_comparison(second))
-    if kinds[0] == "sweep":
+    if kinds[0] == SWEEP:
         return diff_sweeps(read_sweep(first), read_sweep(second))
     return diff_runs(read_run(first), read_run(second))
-
-
-def _kind(folder: Path) -> str:
-    if is_comparison(folder):
-        return "comparison"
-    return "sweep" if is_sweep(folder) else "run"

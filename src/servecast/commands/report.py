@@ -6,16 +6,16 @@ from pathlib import Path
 
 from rich.console import Console
 
+from servecast.commands.results_folder import COMPARISON, SWEEP, kind_of_results
 from servecast.hardware.errors import ConfigError
 from servecast.reports.comparison_report import comparison_report
 from servecast.reports.html_page import draw_figures, html_page, write_parts
 from servecast.reports.report import Report
 from servecast.reports.run_report import run_report
-from servecast.reports.stored_comparison import COMPARISON_FILE, is_comparison, read_comparison
-from servecast.reports.stored_run import SUMMARY_FILE, of_this_version, read_run
-from servecast.reports.stored_sweep import is_sweep, read_sweep
+from servecast.reports.stored_comparison import read_comparison
+from servecast.reports.stored_run import of_this_version, read_run
+from servecast.reports.stored_sweep import read_sweep
 from servecast.reports.sweep_report import sweep_report
-from servecast.sweeps.store import FILE_NAME
 
 
 def write_report(folder: Path, page: Path | None) -> None:
@@ -40,13 +40,7 @@ def write_report(folder: Path, page: Path | None) -> None:
 
 def read_report(folder: Path) -> Report:
     """The report of whatever `folder` holds."""
-    if not folder.is_dir():
-        raise ConfigError("no such folder", file=folder)
-    if (folder / SUMMARY_FILE).exists():
-        return run_report(read_run(folder))
-    if is_comparison(folder):
+    kind = kind_of_results(folder)
+    if kind == COMPARISON:
         return comparison_report(read_comparison(folder))
-    if is_sweep(folder):
-        return sweep_report(read_sweep(folder))
-    hint = "servecast run, sweep and compare fill such a folder with --out DIR"
-    raise ConfigError(f"holds no results: no {SUMMARY_FILE}, {COMPARISON_FILE} or {FILE_NAME}", file=folder, hint=hint)
+    return sweep_report(read_sweep(folder)) if kind == SWEEP else run_report(read_run(folder))

@@ -42,7 +42,10 @@ def _asked(database: sqlite3.Connection, folder: Path, sql: str) -> Table:
         rows = [dict(zip(names, row, strict=True)) for row in cursor]
     except (sqlite3.Error, sqlite3.Warning) as error:
         hint = "Tables: points (a row a simulation), plan, outcomes, meta"
-        raise ConfigError(str(error), key=f"--sql {sql!r}", hint=hint) from None
+        problem = str(error).rstrip(".")
+        if "not authorized" in problem or "cannot modify" in problem:
+            problem = "queries only, such as SELECT * FROM points"
+        raise ConfigError(problem, key=f"--sql {sql!r}", hint=hint) from None
     columns = [Column(name, name, MIXED if _numbers(rows, name) else None) for name in names]
     return Table("results", str(folder), columns, rows)
 

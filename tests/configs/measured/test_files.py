@@ -192,3 +192,10 @@ def test_every_row_of_the_measured_files_is_read(shared_data: Path, name: str, r
     found = read_runs(shared_data / "e2e" / name, rules)
     assert len(found) == runs
     assert [run.problem for run in found if run.problem is not None] == []
+
+
+def test_an_answer_that_ends_before_its_first_token_is_refused(tmp_path: Path) -> None:
+    wrong = REQUESTS + "\n2.0,100,11,0.9,0.5\n"  # after an empty line
+    expected = r"runs.csv:5: ends after 0.5 s, before its first token at 0.9 s. 1 of 3 rows are so"
+    with pytest.raises(ConfigError, match=expected):
+        read_runs(write(tmp_path, wrong))
