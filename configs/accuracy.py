@@ -11,6 +11,7 @@ from servecast.model.caveats import caveats
 from servecast.model.kernel_groups import groups_in_use
 from servecast.model.regime import regime
 from servecast.model.simulation import SimulationParameters
+from servecast.model.weight_formats import is_unpacked
 from servecast.model.weights import effective_quantization
 
 
@@ -53,6 +54,7 @@ def situation_of(parameters: SimulationParameters, load: str) -> Situation:
         stages=layout.pipeline_parallel_size,
         calibration=kernels.calibration,
         calibrated_on=kernels.calibrated_on,
+        unpacked=quantization is not None and is_unpacked(quantization, parameters.gpu),
     )
 
 

@@ -22,6 +22,8 @@ MIN_RUNS = 5
 MEASURED, UNMEASURED = "measured", "unmeasured"
 # Nobody's runs with pipeline stages are at hand: a judgement, not a measurement.
 _STAGES_FACTOR = 2.0
+# Nor runs whose weights kernels unpack, as the GPU does not multiply in their format: a judgement too.
+_UNPACKED_FACTOR = 2.0
 # The default coefficients were fitted to the very GPUs whose runs tell their errors. Kernels of a GPU left out of that
 # fit err 1.4 to 2.4 times as much as those of a measured one (engines/kernels/default.yaml, 90th percentiles).
 _DATASHEET_FACTOR = 1.5
@@ -40,7 +42,8 @@ class Situation:
 
     engine: its family ("vllm"). dtype: of the weights, "16bit" for both 16-bit types. kind: "dense", "moe" or "mla".
     load: "light", "knee" or "overload". link: between GPUs of a layer: "one" (a single GPU), "fast" or "pcie". stages:
-    of the pipeline. calibration, calibrated_on: as in KernelCoefficients.
+    of the pipeline. calibration, calibrated_on: as in KernelCoefficients. unpacked: kernels unpack the weights and
+    multiply in 16 bit.
     """
 
     gpu: str
@@ -52,6 +55,7 @@ class Situation:
     stages: int
     calibration: str
     calibrated_on: str | None = None
+    unpacked: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,9 @@ def expected_error(situation: Situation, bands: Sequence[Band] | None = None) ->
     if situation.stages > 1:
         pct = {figure: round(value * _STAGES_FACTOR, 1) for figure, value in pct.items()}
         widened["twice the band without pipeline stages: none were measured"] = None
+    if situation.unpacked:
+        pct = {figure: round(value * _UNPACKED_FACTOR, 1) for figure, value in pct.items()}
+        widened["twice the band of 16-bit weights: runs with weights that kernels unpack were not measured"] = None
     return ExpectedError(_label(situation, known), pct, n, basis, tuple(widened))
 
 
@@ -150,7 +157,7 @@ def describe(band: Band) -> str:
 
 def _close(situation: Situation) -> list[dict[str, str]]:
     """What runs have in common with this one but for the GPU, from near to far."""
-    near = {"engine": situation.engine, "dtype": situation.dtype}
+    near = {"engine": situation.engine, "dtype": "16bit" if situation.unpacked else situation.dtype}
     return [near | {"load": situation.load}, near, {"engine": situation.engine}]
 
 
@@ -165,6 +172,8 @@ def _stand_ins(situation: Situation) -> Iterator[_Ladder]:
     if situation.calibration == "datasheet":
         default = [_Rung(UNMEASURED, where) for where in (*close, {})]
         yield _Ladder(default, "nothing was measured on this GPU", _DATASHEET_FACTOR)
+        # All formats together: that runs of one format were few or easy makes nothing surer on a GPU that nobody knows.
+        yield _Ladder(default[-2:], "nothing was measured on this GPU", _DATASHEET_FACTOR)
     elif situation.calibrated_on is not None:
         sibling = [_Rung(MEASURED, {"gpu": situation.calibrated_on, **where}) for where in close]
         yield _Ladder(sibling, f"not measured itself: coefficients of {situation.calibrated_on}")
@@ -183,7 +192,7 @@ def _extras(situation: Situation) -> Iterator[_Ladder]:
 
 def _label(situation: Situation, bands: Sequence[Band]) -> str:
     runs = _Rung(MEASURED, {"gpu": situation.gpu, "engine": situation.engine})
-    if _first([runs], "tpot", bands) is not None:
+    if not situation.unpacked and _first([runs], "tpot", bands) is not None:
         return "validated"
     if situation.calibration == "datasheet":
         return "datasheet"

@@ -45,7 +45,7 @@ def layer_cost(
         kernels=kernels,
         elementwise=engine.elementwise,
         fusions=engine.fusions,
-        sampling_s=engine.host.sampling_s,
+        sampling_s=engine.host.sampling_bytes / gpu.memory_bytes_per_s,
         attention=gemm_form(_part_dtype(quantization, "attention"), gpu, kernels),
         mlp=gemm_form(_part_dtype(quantization, "mlp"), gpu, kernels),
         shared_experts=gemm_form(_part_dtype(quantization, "shared_experts"), gpu, kernels),

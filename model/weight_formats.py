@@ -35,12 +35,19 @@ def format_caveats(architecture: Architecture, dtype: str, gpu: Gpu) -> Iterator
         yield from _unpacked(quantization, gpu)
 
 
+def is_unpacked(quantization: Quantization, gpu: Gpu) -> bool:
+    """Whether kernels unpack such weights on `gpu` and multiply in 16 bit."""
+    if quantization.dtype in _FOUR_BIT:
+        return bool({"attention", "mlp"} - quantization.ignored)
+    peak = native_peak(quantization.dtype)
+    return peak is not None and peak not in gpu.peak_flops
+
+
 def _unpacked(quantization: Quantization, gpu: Gpu) -> Iterator[str]:
     """Weight-only kernels read fewer bytes and multiply in 16 bit."""
     dtype = quantization.dtype
     price = "priced as 16-bit multiplications that read fewer bytes, at the rates of the 16-bit kernels; not measured"
-    if dtype in _FOUR_BIT and {"attention", "mlp"} - quantization.ignored:
+    if dtype in _FOUR_BIT and is_unpacked(quantization, gpu):
         yield f"Matrices in {dtype} are {price}."
-    peak = native_peak(dtype)
-    if peak is not None and peak not in gpu.peak_flops:
+    elif is_unpacked(quantization, gpu):
         yield f"{gpu.name} does not multiply in {dtype}: its kernels unpack such weights. They are {price}."

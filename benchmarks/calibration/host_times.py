@@ -26,7 +26,7 @@ from scipy.optimize import least_squares
 from servecast.configs.architectures import load_architecture
 from servecast.configs.measured import MeasuredRun, read_rules, read_runs
 from servecast.hardware.engines import EngineProfile, HostTimes
-from servecast.hardware.gpus import Gpu
+from servecast.hardware.gpus import Gpu, load_gpu
 from servecast.sweeps.validation.predict import Prediction, predict
 
 Floats = NDArray[np.float64]
@@ -48,7 +48,7 @@ FITS = {
     "vllm-0.10": Fit(("step_s", "peer_s", "request_s"), lambda row: row["gpu"] == "h100-sxm", "H100"),
     "vllm-0.12": Fit(("step_s", "request_s"), lambda row: row["gpus"] == 2, "TP2"),
     "vllm-0.15": Fit(
-        ("step_s", "sampling_s"),
+        ("step_s", "sampling_bytes"),
         lambda row: (
             row["model"] == "llama-3.1-8b" and row["gpus"] == 1 and row["output"] < 1000 and row["budget"] > 1024
         ),
@@ -81,6 +81,7 @@ def rows_frame(predictions: list[Prediction]) -> pd.DataFrame:
                 "budget": _number(cells, "max_num_batched_tokens", default=np.inf),
                 "measured": _between_tokens(run, output),
                 "vocab": architecture.vocab_size,
+                "bytes_per_s": load_gpu(prediction.gpu).memory_bytes_per_s,
                 "batch": _batch(cells, _between_tokens(run, output) * output),
                 **{name: values["tpot"] for name, values in figures.items()},
             }
@@ -116,7 +117,7 @@ def _usable(run: MeasuredRun) -> bool:
 def fit(rows: pd.DataFrame, free: tuple[str, ...]) -> HostTimes:
     per_step = rows["slower"] - rows["none"]
     scale = {"step_s": 1.0, "peer_s": rows["gpus"] - 1, "request_s": rows["batch"]}
-    scale["sampling_s"] = rows["batch"] * rows["vocab"]
+    scale["sampling_bytes"] = rows["batch"] * rows["vocab"] / rows["bytes_per_s"]
     effects = np.stack([(per_step * scale[name] / rows["measured"]).to_numpy(float) for name in free], axis=1)
     missing = ((rows["measured"] - rows["none"]) / rows["measured"]).to_numpy(float)
     size = 1 / np.abs(effects).max(axis=0)
@@ -151,7 +152,7 @@ def main() -> None:
     rows["fitted"] = rows_frame(predict(runs, _variants({"none": host}), jobs=arguments.jobs))["none"]
     print(
         f"host: {{step_ms: {host.step_s * 1e3:.3g}, request_us: {host.request_s * 1e6:.3g}, "
-        f"peer_us: {host.peer_s * 1e6:.3g}, sampling_ns: {host.sampling_s * 1e9:.3g}}}"
+        f"peer_us: {host.peer_s * 1e6:.3g}, sampling_bytes: {host.sampling_bytes:.3g}}}"
     )
     print(f"trained on {training.sum()} runs ({chosen.what}): {error(rows[training])}")
     for key, group in rows[~training].groupby(["gpu", "model", "gpus"]):

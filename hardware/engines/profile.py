@@ -162,16 +162,15 @@ class HostTimes:
     """What the CPU adds. step_s: to each step that the GPU waits for. request_s: per request in the step. peer_s: for
     each further GPU of the replica, whose workers start a step together and wait for each other.
 
-    sampling_s: per logit, to turn logits into tokens: each emitted token has as many as the vocabulary.
-
-    server_s: HTTP server and tokeniser, once per request, before the engine sees it.
+    sampling_bytes: GPU memory traffic per logit, to turn logits into tokens: each emitted token has as many as the
+    vocabulary. server_s: HTTP server and tokeniser, once per request, before the engine sees it.
     """
 
     step_s: float
     request_s: float
     server_s: float
     peer_s: float = 0.0
-    sampling_s: float = 0.0
+    sampling_bytes: float = 0.0
 
     def step_seconds(self, gpus: int) -> float:
         """For each step of a replica with `gpus` GPUs a stage, but for what its requests and logits add."""

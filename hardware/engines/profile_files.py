@@ -129,13 +129,13 @@ def _memory(fields: Fields) -> MemoryRules:
 
 
 def _host(fields: Fields) -> HostTimes:
-    fields.only(("step_ms", "request_us", "peer_us", "sampling_ns", "server_ms"))
+    fields.only(("step_ms", "request_us", "peer_us", "sampling_bytes", "server_ms"))
     return HostTimes(
         step_s=fields.number("step_ms", zero=True) * 1e-3,
         request_s=fields.number("request_us", zero=True) * 1e-6,
         server_s=fields.number("server_ms", zero=True) * 1e-3,
         peer_s=fields.number("peer_us", zero=True) * 1e-6 if fields.has("peer_us") else 0.0,
-        sampling_s=fields.number("sampling_ns", zero=True) * 1e-9 if fields.has("sampling_ns") else 0.0,
+        sampling_bytes=fields.number("sampling_bytes", zero=True) if fields.has("sampling_bytes") else 0.0,
     )
 
 

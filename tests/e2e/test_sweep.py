@@ -131,8 +131,8 @@ def count(folder: Path) -> int:
         return 0
 
 
-# Points of a quarter of a second, so that there is a middle to be stopped in.
-LONGER = "set: {workload.num_requests: 2500}\n"
+# Points of half a second, so that there is a middle to be stopped in.
+LONGER = "set: {workload.num_requests: 5000}\n"
 
 
 @pytest.fixture(scope="module")

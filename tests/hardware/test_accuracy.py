@@ -128,3 +128,14 @@ def test_a_wrong_file_is_one_message(tmp_path: Path, text: str, message: str) ->
     with pytest.raises(ConfigError, match=r"bands\.yaml:1|bands\.yaml:2") as caught:
         read_bands(file)
     assert message in str(caught.value)
+
+
+def test_weights_that_kernels_unpack_have_twice_the_band_of_16_bit_and_are_not_validated() -> None:
+    bands = [band(5, **OWN, dtype="fp8"), band(7, **OWN, dtype="16bit")]
+    error = expected_error(replace(HERE, dtype="nvfp4", unpacked=True), bands)
+    assert (error.label, error.pct["tpot"]) == ("kernels", 14)
+
+
+def test_one_format_is_no_surer_than_all_on_a_gpu_that_nobody_measured() -> None:
+    bands = [band(8, scope="unmeasured", engine="vllm", dtype="fp8"), band(20, scope="unmeasured", engine="vllm")]
+    assert tpot(replace(HERE, gpu="t4", calibration="datasheet"), *bands) == 1.5 * 20

@@ -123,7 +123,7 @@ def test_watermark_has_the_measured_shape() -> None:
     rows = lab("watermark").rows
     for row in rows:
         assert row["preemptions"] == pytest.approx(row["measured preemptions"], rel=0.15)
-        assert row["output tok/s"] == pytest.approx(row["measured tok/s"], rel=0.06)
+        assert row["output tok/s"] == pytest.approx(row["measured tok/s"], rel=0.08)
     none, two, five, ten = (row["output tok/s"] for row in rows)
     assert none < two < five > ten
 
