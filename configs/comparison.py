@@ -28,7 +28,7 @@ from servecast.configs.origin import Origin
 from servecast.configs.scenario import DEFAULT_ENGINE, Scenario, looks_like_path
 from servecast.hardware.errors import ConfigError
 from servecast.hardware.gpus import Gpu, gpu_keys, load_gpu
-from servecast.hardware.yaml_source import read_yaml
+from servecast.hardware.yaml_source import KeyPath, read_yaml
 from servecast.model.layout import valid_tensor_parallel_sizes
 
 # Keys of a comparison that are a scenario's and go to every candidate as they are.
@@ -128,8 +128,9 @@ def load_comparison(path: Path, overrides: Mapping[str, Any] | None = None) -> C
 def candidates(comparison: Comparison) -> list[Candidate]:
     """Every candidate, in the order of the file, each once. Raises ConfigError for one that no engine would accept."""
     found: dict[str, Candidate] = {}
-    for section in _sections(comparison):
-        for candidate in _candidates_of(comparison, section):
+    for number, section in enumerate(_sections(comparison)):
+        place: KeyPath = () if comparison.candidates is None else ("candidates", number)
+        for candidate in _candidates_of(comparison, section, place):
             found.setdefault(candidate.label, candidate)
     return list(found.values())
 
@@ -141,12 +142,15 @@ def _sections(comparison: Comparison) -> tuple[CandidateSection, ...]:
     return (CandidateSection.model_validate({"gpu": gpus}),)
 
 
-def _candidates_of(comparison: Comparison, section: CandidateSection) -> Iterator[Candidate]:
+def _candidates_of(comparison: Comparison, section: CandidateSection, place: KeyPath) -> Iterator[Candidate]:
+    """place: of `section` in the file, () for the GPUs at its top."""
     models, engines = section.model or comparison.model, section.engine or comparison.engine
     dtypes = section.dtype or (None,)
     for model, gpu_name, engine, dtype in itertools.product(models, section.gpu, engines, dtypes):
-        gpu = _load_gpu(comparison.origin, gpu_name)
-        for tp in section.tensor_parallel_size or _default_sizes(comparison.origin, model, gpu):
+        gpu = _load_gpu(comparison.origin, gpu_name, (*place, "gpu") if place else ("gpus",))
+        for tp in section.tensor_parallel_size or _default_sizes(
+            comparison.origin, model, gpu, place if section.model else ()
+        ):
             for pp in section.pipeline_parallel_size:
                 settings = {"model": model, "gpu": gpu_name, "engine": engine}
                 layout: dict[str, Any] = {"tensor_parallel_size": tp, "pipeline_parallel_size": pp}
@@ -174,21 +178,26 @@ def _short(name: str) -> str:
     return Path(name).stem if looks_like_path(name) else name
 
 
-def _default_sizes(origin: Origin, model: str, gpu: Gpu) -> list[int]:
+def _default_sizes(origin: Origin, model: str, gpu: Gpu, place: KeyPath) -> list[int]:
     """Powers of two over which the model splits, up to a server's eight."""
     try:
         architecture = load_architecture(str(origin.resolve("model", model)) if looks_like_path(model) else model)
     except ConfigError as error:
-        raise origin.locate(error, "model") from None
+        raise _placed(origin, error, (*place, "model")) from None
     sizes = valid_tensor_parallel_sizes(architecture, min(gpu.server_gpus, 8))
     return [size for size in sizes if size & (size - 1) == 0]
 
 
-def _load_gpu(origin: Origin, name: str) -> Gpu:
+def _load_gpu(origin: Origin, name: str, place: KeyPath) -> Gpu:
     try:
         return load_gpu(str(origin.resolve("gpu", name)) if looks_like_path(name) else name)
     except ConfigError as error:
-        raise origin.locate(error, "gpus") from None
+        raise _placed(origin, error, place) from None
+
+
+def _placed(origin: Origin, error: ConfigError, place: KeyPath) -> ConfigError:
+    """`error` with `place`, unless it names a file of its own."""
+    return error if error.file is not None else origin.error(place, error.problem, error.hint)
 
 
 def _scenario(
